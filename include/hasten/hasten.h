@@ -1,0 +1,118 @@
+/* Hasten: an LLM inference engine in C.
+ *
+ * Three nouns. A *model* is a file that was opened: weights, vocabulary, chat template; it never changes. An
+ * *engine* is the machinery that runs one model: a pool of workers, a pool of KV pages, buffers, all planned
+ * and allocated at the start. A *sequence* is one timeline of tokens inside an engine: it grows, forks, is
+ * cut back and closed. A *step* takes a batch of (sequence, tokens), runs the forward pass once and gives the
+ * logits of the rows asked for.
+ *
+ * The same bits, always: on one instruction set, the logits of a position do not depend on the number of
+ * threads, on how the prompt was cut into steps, on who shares a step, or on whether the sequence was forked.
+ *
+ * Thread rules: a model may be shared by any number of engines and threads. An engine and its sequences
+ * belong to one thread at a time. Strings are UTF-8 with explicit lengths unless said otherwise. */
+#ifndef HASTEN_H
+#define HASTEN_H
+#include "hasten/status.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define HASTEN_VERSION "0.1.0"
+
+struct hasten_model;
+struct hasten_engine;
+struct hasten_seq;
+
+/* ---- model -------------------------------------------------------------------------------------------- */
+
+/* Opens a GGUF file (mapped, not read). The caller closes it after all engines on it. */
+hasten_status hasten_model_open(const char *path, struct hasten_model **out, struct hasten_error *err);
+void hasten_model_close(struct hasten_model *m); /* NULL is fine */
+int32_t hasten_model_n_vocab(const struct hasten_model *m);
+int32_t hasten_model_n_ctx_train(const struct hasten_model *m);
+
+/* ---- engine ------------------------------------------------------------------------------------------- */
+
+enum hasten_kv_type { HASTEN_KV_F16, HASTEN_KV_F32 };
+
+struct hasten_engine_settings {
+    int32_t n_threads;           /* workers including the caller; 0: affinity and cgroup quota decide */
+    int32_t n_ctx;               /* positions of one sequence; 0: the smaller of 4,096 and the model's context */
+    int32_t n_seq_max;           /* sequences alive at once; default 1 */
+    int32_t n_batch;             /* rows of one step, 1..4096; default 512 */
+    int64_t kv_positions;        /* positions of KV for all sequences together; 0: n_ctx * n_seq_max */
+    enum hasten_kv_type kv_type; /* default f16 */
+    uint64_t memory_limit;       /* bytes, anonymous memory plus mapped file; 0: no limit */
+    bool reference;              /* the plain-C float path (slow; KV should be f32) */
+    bool poison;                 /* fill freed KV pages with NaN (tests) */
+};
+void hasten_engine_default_settings(struct hasten_engine_settings *s);
+
+/* What an engine with these settings will use, computed before anything is allocated. */
+struct hasten_plan {
+    uint64_t file_bytes;    /* the mapped model file */
+    uint64_t kv_bytes;      /* pool of KV pages with its tables */
+    uint64_t compute_bytes; /* activations, logits, scratch of the workers */
+    uint64_t base_bytes;    /* vocabulary, tables, program, stacks */
+    uint64_t total_bytes;
+};
+hasten_status hasten_engine_plan(const struct hasten_model *m, const struct hasten_engine_settings *s,
+                                 struct hasten_plan *out, struct hasten_error *err);
+
+/* HASTEN_ERR_MEMORY with the figures when the plan exceeds memory_limit, before anything is allocated. */
+hasten_status hasten_engine_open(const struct hasten_model *m, const struct hasten_engine_settings *s,
+                                 struct hasten_engine **out, struct hasten_error *err);
+void hasten_engine_close(struct hasten_engine *e); /* closes its sequences too; NULL is fine */
+int32_t hasten_engine_n_threads(const struct hasten_engine *e);
+int32_t hasten_engine_n_ctx(const struct hasten_engine *e);
+const char *hasten_engine_kernels(const struct hasten_engine *e); /* "avx512", "plain", "reference" */
+
+/* ---- sequences ---------------------------------------------------------------------------------------- */
+
+hasten_status hasten_seq_open(struct hasten_engine *e, struct hasten_seq **out, struct hasten_error *err);
+/* A new sequence with the first n_keep positions of src, sharing its pages (copy on write). */
+hasten_status hasten_seq_fork(struct hasten_seq *src, int32_t n_keep, struct hasten_seq **out,
+                              struct hasten_error *err);
+/* Cuts back to n_keep positions: the exact inverse of having appended more. */
+hasten_status hasten_seq_truncate(struct hasten_seq *s, int32_t n_keep, struct hasten_error *err);
+void hasten_seq_close(struct hasten_seq *s);
+int32_t hasten_seq_length(const struct hasten_seq *s); /* positions held */
+const int32_t *hasten_seq_tokens(const struct hasten_seq *s);
+uint64_t hasten_seq_bytes(const struct hasten_seq *s); /* KV bytes; shared pages count in full */
+
+/* ---- the step ----------------------------------------------------------------------------------------- */
+
+struct hasten_item {
+    struct hasten_seq *seq;
+    const int32_t *tokens; /* appended at positions length .. length + n - 1 */
+    int32_t n;
+    int32_t want_from;     /* logits for rows want_from .. n - 1 of this item (n: none; n - 1: the last) */
+};
+
+/* Receives logits, at most 64 rows at a time, in item order, then row order: logits[n_rows][n_vocab].
+ * rows[i] = (item index, row within the item). Valid during the call only. Non-zero stops the step's
+ * remaining deliveries (the KV is already complete). */
+struct hasten_logits_row {
+    int32_t item, row;
+};
+typedef int (*hasten_logits_fn)(void *ctx, const float *logits, const struct hasten_logits_row *rows,
+                                int32_t n_rows, int32_t n_vocab);
+
+/* Runs the items; items with more rows than n_batch are cut into several passes. On failure every sequence is
+ * as long as before. A sequence may stand in one item only. cancel: NULL, or polled between passes and layers. */
+hasten_status hasten_step(struct hasten_engine *e, const struct hasten_item *items, int32_t n_items,
+                          hasten_logits_fn sink, void *sink_ctx, const volatile int *cancel,
+                          struct hasten_error *err);
+
+/* Counters since the engine was opened. */
+struct hasten_counters {
+    uint64_t passes;             /* forward passes */
+    uint64_t rows;               /* rows computed in them */
+    uint64_t head_rows;          /* rows of logits computed */
+    uint64_t weight_bytes;       /* bytes of weights read by matrix products (each weight once a pass) */
+    uint64_t kv_pages_used, kv_pages_total;
+};
+void hasten_engine_counters(const struct hasten_engine *e, struct hasten_counters *out);
+
+#endif

@@ -1,0 +1,38 @@
+/* The one file door: everything Hasten reads from or writes to disk passes through it (a lint checks it), so
+ * that tests can make any operation fail. Paths are bytes; errors name the path and the operation. */
+#ifndef HASTEN_BASE_FILE_H
+#define HASTEN_BASE_FILE_H
+#include "base/error.h"
+#include <stddef.h>
+#include <stdint.h>
+
+struct file; /* an open file; owned by the caller */
+
+enum file_mode { FILE_READ, FILE_WRITE_NEW /* fails if it exists */, FILE_WRITE_TRUNC, FILE_APPEND };
+
+hasten_status file_open(const char *path, enum file_mode mode, struct file **out, struct hasten_error *err);
+void file_close(struct file *f); /* NULL is fine; for written files call file_sync first to see errors */
+hasten_status file_size(struct file *f, uint64_t *out, struct hasten_error *err);
+/* Reads exactly size bytes at offset; a short file is HASTEN_ERR_FILE. */
+hasten_status file_pread(struct file *f, void *dst, size_t size, uint64_t offset, struct hasten_error *err);
+/* Reads up to size bytes at the current position; *got == 0 at the end. Works on pipes. */
+hasten_status file_read(struct file *f, void *dst, size_t size, size_t *got, struct hasten_error *err);
+hasten_status file_write(struct file *f, const void *src, size_t size, struct hasten_error *err);
+hasten_status file_sync(struct file *f, struct hasten_error *err);
+hasten_status file_rename(const char *from, const char *to, struct hasten_error *err);
+hasten_status file_unlink(const char *path, struct hasten_error *err);
+hasten_status file_mkdirs(const char *path, struct hasten_error *err); /* like mkdir -p, mode 0700 */
+int file_exists(const char *path);
+
+/* Read-only private map of a whole file. Stays valid after file_close. */
+hasten_status file_map(struct file *f, const void **data, uint64_t *size, struct hasten_error *err);
+void file_unmap(const void *data, uint64_t size);
+
+/* Whole file (or stdin for "-") into memory, NUL-terminated (len excludes the NUL); at most limit bytes. */
+hasten_status file_slurp(const char *path, size_t limit, char **data, size_t *len, struct hasten_error *err);
+
+/* Fault injection, for tests: the nth operation of the door fails with errno_value (short reads for 0). */
+void file_fail_at(uint64_t n, uint64_t every, int errno_value);
+uint64_t file_op_count(void);
+
+#endif

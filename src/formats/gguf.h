@@ -1,0 +1,82 @@
+/* Reader of GGUF v3 files. Maps the file, checks every number before use, copies nothing but small tables.
+ *
+ * A gguf is immutable after gguf_open and may be read from any thread. All pointers it hands out (keys,
+ * strings, tensor data) live until gguf_close. Errors name file, field, byte offset, expected and found. */
+#ifndef HASTEN_FORMATS_GGUF_H
+#define HASTEN_FORMATS_GGUF_H
+#include "base/error.h"
+#include "formats/quant.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct gguf;
+
+enum gguf_value_type { /* values as in the GGUF specification */
+    GGUF_U8 = 0, GGUF_I8, GGUF_U16, GGUF_I16, GGUF_U32, GGUF_I32, GGUF_F32, GGUF_BOOL, GGUF_STRING, GGUF_ARRAY,
+    GGUF_U64, GGUF_I64, GGUF_F64
+};
+
+struct gguf_str { /* not NUL-terminated; may hold any byte */
+    const char *data;
+    size_t len;
+};
+
+struct gguf_tensor {
+    const char *name;               /* NUL-terminated */
+    const struct quant_type *type;
+    int32_t n_dims;                 /* 1..4 */
+    int64_t ne[4];                  /* ne[0] is the row length (fastest); unused dims are 1 */
+    const uint8_t *data;            /* into the map; alignment of the file (>= 8) */
+    uint64_t size_bytes, offset;    /* offset within the file */
+    int64_t row_bytes;              /* bytes of one row of ne[0] elements */
+};
+
+hasten_status gguf_open(const char *path, struct gguf **out, struct hasten_error *err);
+/* The same from memory that stays owned by the caller (fuzzing, tests); name is used in messages. */
+hasten_status gguf_open_memory(const void *data, size_t size, const char *name, struct gguf **out,
+                               struct hasten_error *err);
+void gguf_close(struct gguf *g);
+
+const char *gguf_path(const struct gguf *g);
+uint64_t gguf_file_bytes(const struct gguf *g);
+uint32_t gguf_version(const struct gguf *g);
+
+/* Keys, in file order. */
+int64_t gguf_n_keys(const struct gguf *g);
+const char *gguf_key(const struct gguf *g, int64_t i);
+enum gguf_value_type gguf_key_type(const struct gguf *g, int64_t i); /* GGUF_ARRAY for arrays */
+int64_t gguf_find(const struct gguf *g, const char *key);            /* index, or -1 */
+
+/* Typed access by key. Integers of any width and sign are accepted if the value fits; floats take F32/F64.
+ * Missing key: *_opt leave *out unchanged and return OK; the others return HASTEN_ERR_FILE naming the key.
+ * Wrong type is always HASTEN_ERR_FILE. */
+hasten_status gguf_get_u32(const struct gguf *g, const char *key, uint32_t *out, struct hasten_error *err);
+hasten_status gguf_get_f32(const struct gguf *g, const char *key, float *out, struct hasten_error *err);
+hasten_status gguf_get_bool(const struct gguf *g, const char *key, bool *out, struct hasten_error *err);
+hasten_status gguf_get_str(const struct gguf *g, const char *key, struct gguf_str *out, struct hasten_error *err);
+hasten_status gguf_opt_u32(const struct gguf *g, const char *key, uint32_t *out, struct hasten_error *err);
+hasten_status gguf_opt_f32(const struct gguf *g, const char *key, float *out, struct hasten_error *err);
+hasten_status gguf_opt_bool(const struct gguf *g, const char *key, bool *out, struct hasten_error *err);
+hasten_status gguf_opt_str(const struct gguf *g, const char *key, struct gguf_str *out, struct hasten_error *err);
+
+/* Arrays by key: element type and count; n = 0 with OK when the key is missing (opt semantics). */
+hasten_status gguf_array_info(const struct gguf *g, const char *key, enum gguf_value_type *elem, int64_t *n,
+                              struct hasten_error *err);
+/* Element i of an array of strings: pointers into the map. O(1). */
+hasten_status gguf_array_str(const struct gguf *g, const char *key, int64_t i, struct gguf_str *out,
+                             struct hasten_error *err);
+/* Whole numeric array converted into the caller's buffer of n elements (n must equal the count). */
+hasten_status gguf_array_f32(const struct gguf *g, const char *key, float *out, int64_t n, struct hasten_error *err);
+hasten_status gguf_array_i32(const struct gguf *g, const char *key, int32_t *out, int64_t n,
+                             struct hasten_error *err);
+
+/* Writes "value" as JSON-ish text for display (arrays shortened to their first elements). */
+void gguf_value_text(const struct gguf *g, int64_t i, char *out, size_t out_size);
+
+/* Tensors, in file order. */
+int64_t gguf_n_tensors(const struct gguf *g);
+const struct gguf_tensor *gguf_tensor_at(const struct gguf *g, int64_t i);
+const struct gguf_tensor *gguf_tensor_find(const struct gguf *g, const char *name); /* NULL if absent; O(1) */
+
+#endif

@@ -1,0 +1,29 @@
+/* Chat templates: a bounded, sandboxed interpreter of the Jinja subset that chat templates use, with the
+ * semantics of Python's jinja2 as Hugging Face transformers configures it (trim_blocks, lstrip_blocks, loop
+ * controls, tojson without HTML escapes, raise_exception, strftime_now).
+ *
+ * It can reach nothing but its context. Bounds: see LIMIT_TEMPLATE_* (source, nesting, steps, output, memory).
+ * Every failure is HASTEN_ERR_TEMPLATE with "line L, column C: ..."; there is no fallback. */
+#ifndef HASTEN_TEXT_TEMPLATE_H
+#define HASTEN_TEXT_TEMPLATE_H
+#include "base/error.h"
+#include "base/mem.h"
+#include <jansson.h>
+#include <stddef.h>
+
+struct template;
+
+/* Parses source[0, len). name is used in messages. The template is immutable and thread-safe afterwards. */
+hasten_status template_open(const char *name, const char *source, size_t len, struct template **out,
+                            struct hasten_error *err);
+void template_close(struct template *t);
+/* Renders with the variables of context (a JSON object: messages, add_generation_prompt, bos_token, ...).
+ * Appends to out; on failure out is as before. */
+hasten_status template_render(const struct template *t, const json_t *context, struct buf *out,
+                              struct hasten_error *err);
+
+/* Parses a JSON document from outside after a pre-scan of depth and size (LIMIT_JSON_*); errors name line and
+ * column. what: for messages ("messages.json"). */
+hasten_status json_parse(const char *what, const char *text, size_t len, json_t **out, struct hasten_error *err);
+
+#endif
