@@ -8,7 +8,8 @@
 hasten_status error_set(struct hasten_error *err, hasten_status status, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Puts "prefix: " in front of the message already in err. Returns err->status. */
+/* Puts "prefix: " in front of the message already in err. Returns err->status; HASTEN_ERR_INTERNAL
+ * when err is NULL, so a caller that allows NULL keeps the status itself. */
 hasten_status error_prefix(struct hasten_error *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -1,0 +1,153 @@
+/* CPU features from CPUID and XGETBV (x86-64) or the auxiliary vector (AArch64), less those that HASTEN_CPU
+ * masks. The hardware is asked once (CPUID traps in virtual machines); the environment on every call. */
+#include "base/cpu.h"
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#elif defined(__aarch64__)
+#include <sys/auxv.h>
+#endif
+
+static pthread_once_t probe_once = PTHREAD_ONCE_INIT;
+static uint32_t probed_features;
+static char probed_name[64] = "unknown";
+
+#if defined(__x86_64__)
+
+/* State components that the operating system saves (XCR0). */
+#define XCR0_AVX 0x06u    /* xmm, ymm */
+#define XCR0_AVX512 0xe6u /* and opmask, upper zmm, zmm16-31 */
+
+static uint32_t read_xcr0(void)
+{
+    uint32_t lo, hi;
+    __asm__ volatile("xgetbv" : "=a"(lo), "=d"(hi) : "c"(0));
+    return lo;
+}
+
+static int all_bits(uint32_t value, uint32_t bits)
+{
+    return (value & bits) == bits;
+}
+
+static uint32_t probe_features(void)
+{
+    uint32_t a, b, c, d, c1, features = 0;
+    if (!__get_cpuid(1, &a, &b, &c1, &d) || !(c1 & bit_OSXSAVE))
+        return 0;
+    uint32_t xcr0 = read_xcr0();
+    if (!all_bits(xcr0, XCR0_AVX) || !__get_cpuid_count(7, 0, &a, &b, &c, &d))
+        return 0;
+    if (all_bits(c1, bit_FMA | bit_F16C | bit_AVX) && (b & bit_AVX2))
+        features |= CPU_AVX2;
+    if (!(features & CPU_AVX2) || !all_bits(xcr0, XCR0_AVX512) ||
+        !all_bits(b, bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | bit_AVX512VL | bit_AVX512CD))
+        return features;
+    features |= CPU_AVX512;
+    if (c & bit_AVX512VNNI)
+        features |= CPU_AVX512_VNNI;
+    if (c & bit_AVX512VBMI)
+        features |= CPU_AVX512_VBMI;
+    if (a >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & bit_AVX512BF16))
+        features |= CPU_AVX512_BF16;
+    return features;
+}
+
+static void probe_name(char out[64])
+{
+    uint32_t words[13] = {0};
+    for (uint32_t i = 0; i < 3; i++)
+        if (!__get_cpuid(0x80000002u + i, &words[4 * i], &words[4 * i + 1], &words[4 * i + 2], &words[4 * i + 3]))
+            return;
+    const char *name = (const char *)words;
+    while (*name == ' ')
+        name++;
+    size_t len = strlen(name);
+    while (len && name[len - 1] == ' ')
+        len--;
+    if (len)
+        snprintf(out, 64, "%.*s", (int)len, name);
+}
+
+#elif defined(__aarch64__)
+
+static uint32_t probe_features(void)
+{
+    unsigned long caps = getauxval(AT_HWCAP);
+    return (caps & (1ul << 1) ? CPU_NEON : 0) | (caps & (1ul << 20) ? CPU_DOTPROD : 0);
+}
+
+static void probe_name(char out[64])
+{
+    snprintf(out, 64, "AArch64");
+}
+
+#else
+
+static uint32_t probe_features(void)
+{
+    return 0;
+}
+
+static void probe_name(char out[64])
+{
+    (void)out;
+}
+
+#endif
+
+static void probe(void)
+{
+    probed_features = probe_features();
+    probe_name(probed_name);
+}
+
+uint32_t cpu_features(void)
+{
+    const char *highest = getenv("HASTEN_CPU");
+    pthread_once(&probe_once, probe);
+    if (highest && strcmp(highest, "plain") == 0)
+        return 0;
+    if (highest && strcmp(highest, "avx2") == 0)
+        return probed_features & CPU_AVX2;
+    return probed_features;
+}
+
+const char *cpu_name(void)
+{
+    pthread_once(&probe_once, probe);
+    return probed_name;
+}
+
+void cpu_features_text(uint32_t features, char *out, int out_len)
+{
+    static const struct {
+        uint32_t feature;
+        const char *name;
+    } table[] = {
+        {CPU_AVX2, "avx2"},
+        {CPU_AVX512, "avx512"},
+        {CPU_AVX512_VNNI, "avx512_vnni"},
+        {CPU_AVX512_BF16, "avx512_bf16"},
+        {CPU_AVX512_VBMI, "avx512_vbmi"},
+        {CPU_NEON, "neon"},
+        {CPU_DOTPROD, "dotprod"},
+    };
+    int used = 0;
+    if (out_len <= 0)
+        return;
+    out[0] = '\0';
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        if (!(features & table[i].feature))
+            continue;
+        int n = snprintf(out + used, (size_t)(out_len - used), "%s%s", used ? " " : "", table[i].name);
+        if (n < 0 || n >= out_len - used) {
+            out[used] = '\0'; /* a name is shown whole or not at all */
+            return;
+        }
+        used += n;
+    }
+}

@@ -1,0 +1,377 @@
+/* The file door. Every operation counts itself and can be told to fail, then runs one system call (repeated on
+ * EINTR). Messages name the operation and the path.
+ *
+ * Not here: what is in the files. A map of a file that another process cuts short raises SIGBUS on access; the
+ * engine reads weights through maps, so models must not be cut while they are open. */
+#include "base/file.h"
+#include "base/mem.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct file {
+    int fd;
+    int borrowed; /* standard input: not ours to close */
+    char *path;
+};
+
+/* ---- fault injection --------------------------------------------------------------------------------------- */
+
+static _Atomic uint64_t n_ops, fail_n, fail_every, fail_ops;
+static atomic_int fail_errno;
+
+void file_fail_at(uint64_t n, uint64_t every, int errno_value)
+{
+    atomic_store(&fail_n, 0);
+    atomic_store(&fail_ops, 0);
+    atomic_store(&fail_every, every);
+    atomic_store(&fail_errno, errno_value);
+    atomic_store(&fail_n, n);
+}
+
+uint64_t file_op_count(void)
+{
+    return atomic_load(&n_ops);
+}
+
+enum verdict { GO, FAIL /* errno is set */, SHORT /* transfer at most half */ };
+
+/* Counts one operation and says whether it has been told to fail. */
+static enum verdict op_begin(void)
+{
+    atomic_fetch_add(&n_ops, 1);
+    uint64_t n = atomic_load(&fail_n);
+    if (n == 0)
+        return GO;
+    uint64_t every = atomic_load(&fail_every);
+    uint64_t op = atomic_fetch_add(&fail_ops, 1) + 1;
+    if (op < n || (op > n && (every == 0 || (op - n) % every != 0)))
+        return GO;
+    errno = atomic_load(&fail_errno);
+    return errno ? FAIL : SHORT;
+}
+
+/* ---- errors ------------------------------------------------------------------------------------------------ */
+
+static hasten_status status_of_read(int error)
+{
+    return error == ENOMEM ? HASTEN_ERR_MEMORY : HASTEN_ERR_FILE;
+}
+
+static hasten_status status_of_write(int error)
+{
+    switch (error) {
+    case ENOENT:
+    case ENOTDIR:
+    case EISDIR:
+    case EEXIST:
+    case EACCES:
+    case EPERM:
+    case ELOOP:
+    case ENAMETOOLONG:
+        return HASTEN_ERR_FILE; /* the path is wrong, not the disk */
+    case ENOMEM:
+        return HASTEN_ERR_MEMORY;
+    default:
+        return HASTEN_ERR_DISK;
+    }
+}
+
+/* The system's sentence for the current errno. */
+static hasten_status fail(struct hasten_error *err, hasten_status status, const char *what, const char *path)
+{
+    char text[128];
+    const char *reason = strerror_r(errno, text, sizeof text); /* the GNU form: may not use text */
+    return error_set(err, status, "%s %s: %s", what, path, reason);
+}
+
+/* ---- open and close ---------------------------------------------------------------------------------------- */
+
+static struct file *file_new(int fd, const char *path)
+{
+    struct file *f = mem_alloc(sizeof *f);
+    char *copy = mem_strndup(path, strlen(path));
+    if (!f || !copy) {
+        mem_free(f);
+        mem_free(copy);
+        return NULL;
+    }
+    *f = (struct file){.fd = fd, .path = copy};
+    return f;
+}
+
+/* A descriptor that is not a folder, or -1 with errno. */
+static int open_fd(const char *path, enum file_mode mode)
+{
+    static const int flags[] = {
+        [FILE_READ] = O_RDONLY,
+        [FILE_WRITE_NEW] = O_WRONLY | O_CREAT | O_EXCL,
+        [FILE_WRITE_TRUNC] = O_WRONLY | O_CREAT | O_TRUNC,
+        [FILE_APPEND] = O_WRONLY | O_CREAT | O_APPEND,
+    };
+    struct stat st;
+    int fd;
+    if (op_begin() == FAIL)
+        return -1;
+    do
+        fd = open(path, flags[mode] | O_CLOEXEC, 0666);
+    while (fd < 0 && errno == EINTR);
+    if (fd >= 0 && fstat(fd, &st) == 0 && S_ISDIR(st.st_mode)) {
+        close(fd);
+        errno = EISDIR;
+        return -1;
+    }
+    return fd;
+}
+
+hasten_status file_open(const char *path, enum file_mode mode, struct file **out, struct hasten_error *err)
+{
+    *out = NULL;
+    int fd = open_fd(path, mode);
+    if (fd < 0)
+        return fail(err, mode == FILE_READ ? status_of_read(errno) : status_of_write(errno), "opening", path);
+    *out = file_new(fd, path);
+    if (!*out) {
+        close(fd);
+        return error_set(err, HASTEN_ERR_MEMORY, "opening %s: out of memory", path);
+    }
+    return HASTEN_OK;
+}
+
+void file_close(struct file *f)
+{
+    if (!f)
+        return;
+    if (!f->borrowed)
+        close(f->fd);
+    mem_free(f->path);
+    mem_free(f);
+}
+
+hasten_status file_size(struct file *f, uint64_t *out, struct hasten_error *err)
+{
+    struct stat st;
+    if (op_begin() == FAIL || fstat(f->fd, &st) != 0)
+        return fail(err, status_of_read(errno), "asking the size of", f->path);
+    if (!S_ISREG(st.st_mode))
+        return error_set(err, HASTEN_ERR_FILE, "asking the size of %s: not a regular file", f->path);
+    *out = (uint64_t)st.st_size;
+    return HASTEN_OK;
+}
+
+/* ---- transfer ---------------------------------------------------------------------------------------------- */
+
+hasten_status file_pread(struct file *f, void *dst, size_t size, uint64_t offset, struct hasten_error *err)
+{
+    size_t done = 0, limit = size;
+    enum verdict v = op_begin();
+    if (v == SHORT)
+        limit = size / 2;
+    while (v != FAIL && done < limit) {
+        ssize_t n = pread(f->fd, (char *)dst + done, limit - done, (off_t)(offset + done));
+        if (n == 0)
+            break;
+        if (n > 0)
+            done += (size_t)n;
+        else if (errno != EINTR)
+            v = FAIL;
+    }
+    if (v == FAIL)
+        return fail(err, status_of_read(errno), "reading", f->path);
+    if (done < size)
+        return error_set(err, HASTEN_ERR_FILE, "reading %s at offset %llu: file ends after %zu bytes (expected %zu)",
+                         f->path, (unsigned long long)offset, done, size);
+    return HASTEN_OK;
+}
+
+hasten_status file_read(struct file *f, void *dst, size_t size, size_t *got, struct hasten_error *err)
+{
+    ssize_t n = -1;
+    *got = 0;
+    enum verdict v = op_begin();
+    if (v == SHORT && size > 1)
+        size /= 2;
+    if (v != FAIL)
+        do
+            n = read(f->fd, dst, size);
+        while (n < 0 && errno == EINTR);
+    if (n < 0)
+        return fail(err, status_of_read(errno), "reading", f->path);
+    *got = (size_t)n;
+    return HASTEN_OK;
+}
+
+hasten_status file_write(struct file *f, const void *src, size_t size, struct hasten_error *err)
+{
+    size_t done = 0;
+    enum verdict v = op_begin();
+    while (v != FAIL && done < size) {
+        size_t part = v == SHORT && size - done > 1 ? (size - done) / 2 : size - done;
+        ssize_t n = write(f->fd, (const char *)src + done, part);
+        v = v == SHORT ? GO : v;
+        if (n >= 0)
+            done += (size_t)n;
+        else if (errno != EINTR)
+            v = FAIL;
+    }
+    if (v == FAIL)
+        return fail(err, status_of_write(errno), "writing", f->path);
+    return HASTEN_OK;
+}
+
+hasten_status file_sync(struct file *f, struct hasten_error *err)
+{
+    if (op_begin() == FAIL || fsync(f->fd) != 0)
+        return fail(err, HASTEN_ERR_DISK, "writing to disk", f->path);
+    return HASTEN_OK;
+}
+
+/* ---- names ------------------------------------------------------------------------------------------------- */
+
+/* Makes a rename in the folder of path durable. Folders that cannot be opened or synced are left to the
+ * system: the rename itself has succeeded. */
+static void sync_folder_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *folder = slash ? mem_strndup(path, slash == path ? 1 : (size_t)(slash - path)) : mem_strndup(".", 1);
+    int fd = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    if (fd >= 0) {
+        fsync(fd);
+        close(fd);
+    }
+    mem_free(folder);
+}
+
+hasten_status file_rename(const char *from, const char *to, struct hasten_error *err)
+{
+    if (op_begin() == FAIL || rename(from, to) != 0) {
+        char text[128];
+        hasten_status status = status_of_write(errno);
+        return error_set(err, status, "renaming %s to %s: %s", from, to, strerror_r(errno, text, sizeof text));
+    }
+    sync_folder_of(to);
+    return HASTEN_OK;
+}
+
+hasten_status file_unlink(const char *path, struct hasten_error *err)
+{
+    if (op_begin() == FAIL || unlink(path) != 0)
+        return fail(err, status_of_write(errno), "removing", path);
+    return HASTEN_OK;
+}
+
+/* One level: an existing folder is fine. */
+static hasten_status mkdir_one(const char *path, struct hasten_error *err)
+{
+    struct stat st;
+    if (op_begin() != FAIL) {
+        if (mkdir(path, 0700) == 0)
+            return HASTEN_OK;
+        int error = errno;
+        if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+            return HASTEN_OK;
+        errno = error;
+    }
+    return fail(err, status_of_write(errno), "making folder", path);
+}
+
+hasten_status file_mkdirs(const char *path, struct hasten_error *err)
+{
+    hasten_status status = HASTEN_OK;
+    char *copy = mem_strndup(path, strlen(path));
+    if (!copy)
+        return error_set(err, HASTEN_ERR_MEMORY, "making folder %s: out of memory", path);
+    for (char *p = copy + (copy[0] == '/'); *p && status == HASTEN_OK; p++) {
+        if (*p != '/' || p[1] == '/' || p[1] == '\0')
+            continue;
+        *p = '\0';
+        status = mkdir_one(copy, err);
+        *p = '/';
+    }
+    if (status == HASTEN_OK)
+        status = mkdir_one(copy, err);
+    mem_free(copy);
+    return status;
+}
+
+int file_exists(const char *path)
+{
+    struct stat st;
+    return op_begin() != FAIL && stat(path, &st) == 0;
+}
+
+/* ---- whole files ------------------------------------------------------------------------------------------- */
+
+hasten_status file_map(struct file *f, const void **data, uint64_t *size, struct hasten_error *err)
+{
+    hasten_status status = file_size(f, size, err);
+    *data = NULL;
+    if (status != HASTEN_OK)
+        return status;
+    if (*size == 0)
+        return error_set(err, HASTEN_ERR_FILE, "mapping %s: the file is empty", f->path);
+    if (*size > PTRDIFF_MAX)
+        return error_set(err, HASTEN_ERR_LIMIT, "mapping %s: too large for this machine", f->path);
+    void *ptr = MAP_FAILED;
+    if (op_begin() != FAIL)
+        ptr = mmap(NULL, (size_t)*size, PROT_READ, MAP_PRIVATE, f->fd, 0);
+    if (ptr == MAP_FAILED)
+        return fail(err, status_of_read(errno), "mapping", f->path);
+    *data = ptr;
+    return HASTEN_OK;
+}
+
+void file_unmap(const void *data, uint64_t size)
+{
+    if (data)
+        munmap((void *)(uintptr_t)data, (size_t)size);
+}
+
+/* Reads to the end into b, at most limit bytes. */
+static hasten_status slurp_into(struct file *f, size_t limit, struct buf *b, struct hasten_error *err)
+{
+    char chunk[16384];
+    for (;;) {
+        size_t got;
+        hasten_status status = file_read(f, chunk, sizeof chunk, &got, err);
+        if (status != HASTEN_OK)
+            return status;
+        if (got > limit - b->len)
+            return error_set(err, HASTEN_ERR_LIMIT, "reading %s: longer than %zu bytes", f->path, limit);
+        if (buf_put(b, chunk, got))
+            return error_set(err, HASTEN_ERR_MEMORY, "reading %s: out of memory after %zu bytes", f->path, b->len);
+        if (got == 0)
+            return HASTEN_OK;
+    }
+}
+
+hasten_status file_slurp(const char *path, size_t limit, char **data, size_t *len, struct hasten_error *err)
+{
+    struct file *f = NULL;
+    struct buf b = {0};
+    hasten_status status;
+    *data = NULL;
+    *len = 0;
+    if (strcmp(path, "-") == 0) {
+        f = file_new(STDIN_FILENO, "standard input");
+        if (!f)
+            return error_set(err, HASTEN_ERR_MEMORY, "reading standard input: out of memory");
+        f->borrowed = 1;
+    } else if ((status = file_open(path, FILE_READ, &f, err)) != HASTEN_OK) {
+        return status;
+    }
+    status = slurp_into(f, limit, &b, err);
+    file_close(f);
+    if (status != HASTEN_OK) {
+        buf_free(&b);
+        return status;
+    }
+    *data = b.data;
+    *len = b.len;
+    return HASTEN_OK;
+}
