@@ -41,10 +41,12 @@ struct hasten_engine_settings {
     int32_t n_ctx;               /* positions of one sequence; 0: the smaller of 4,096 and the model's context */
     int32_t n_seq_max;           /* sequences alive at once; default 1 */
     int32_t n_batch;             /* rows of one step, 1..4096; default 512 */
+    int32_t n_logits;            /* rows of logits handed to the sink at once, 1..64; default 8 */
     int64_t kv_positions;        /* positions of KV for all sequences together; 0: n_ctx * n_seq_max */
     enum hasten_kv_type kv_type; /* default f16 */
     uint64_t memory_limit;       /* bytes, anonymous memory plus mapped file; 0: no limit */
     bool reference;              /* the plain-C float path (slow; KV should be f32) */
+    bool plain;                  /* the plain-C twins of the fast kernels: the same bits, slower */
     bool poison;                 /* fill freed KV pages with NaN (tests) */
 };
 void hasten_engine_default_settings(struct hasten_engine_settings *s);
@@ -90,7 +92,7 @@ struct hasten_item {
     int32_t want_from;     /* logits for rows want_from .. n - 1 of this item (n: none; n - 1: the last) */
 };
 
-/* Receives logits, at most 64 rows at a time, in item order, then row order: logits[n_rows][n_vocab].
+/* Receives logits, at most n_logits rows at a time, in item order, then row order: logits[n_rows][n_vocab].
  * rows[i] = (item index, row within the item). Valid during the call only. Non-zero stops the step's
  * remaining deliveries (the KV is already complete). */
 struct hasten_logits_row {

@@ -1,0 +1,185 @@
+/* The forward pass: the array of layer descriptions, walked once for all rows of a pass.
+ *
+ *     x = embed(token)
+ *     for each layer:  x += post(W_o attention(rope(norm_q(W_q n(x) + b_q)), ...));  x += post(W_down act(W_gate n(x)) * W_up n(x))
+ *     logits = W_head n(x)            for the rows asked for
+ *
+ * Every row's arithmetic is the same whatever rows share the pass; work is split over rows, heads and output
+ * rows, never over a summed dimension. Nothing here allocates. */
+#include "engine/engine.h"
+#include <math.h>
+#include <string.h>
+
+#define ROWS_PER_CLAIM 4
+
+struct rows_ctx {
+    struct hasten_engine *e;
+    const struct layer *l;
+    int32_t first_lane;
+    const float *post_norm; /* of the block whose output is being added */
+};
+
+/* ---- embedding and rotation tables -------------------------------------------------------------------- */
+
+static void embed_rows(void *ctx, int64_t begin, int64_t end, int worker)
+{
+    struct hasten_engine *e = ((struct rows_ctx *)ctx)->e;
+    const struct model_desc *d = &e->model->desc;
+    (void)worker;
+    for (int64_t i = begin; i < end; i++) {
+        float *x = e->buf.x + i * d->d_model;
+        e->kernels->row_gather(&d->token_embd, e->pass.token[i], x);
+        if (d->embd_scale != 1.0f)
+            e->kernels->scale(d->embd_scale, d->d_model, x);
+        for (int32_t r = 0; r < d->n_ropes; r++) {
+            const int64_t half = e->widths.rot / 2, at = ((int64_t)r * e->settings.n_batch + i) * half;
+            for (int32_t j = 0; j < d->ropes[r].n_rot / 2; j++) {
+                const double angle = e->pass.pos[i] * e->buf.inv_freq[r * half + j];
+                e->buf.cos[at + j] = (float)cos(angle);
+                e->buf.sin[at + j] = (float)sin(angle);
+            }
+        }
+    }
+}
+
+/* ---- attention block ---------------------------------------------------------------------------------- */
+
+/* Bias, norm and rotation of n_head heads of one row, in place. */
+static void finish_heads(const struct rows_ctx *c, int64_t row, float *x, int32_t n_head, const float *bias,
+                         const float *norm)
+{
+    const struct hasten_engine *e = c->e;
+    const struct kernels *kn = e->kernels;
+    const struct layer *l = c->l;
+    const struct rope_spec *rope = &e->model->desc.ropes[l->rope];
+    const int64_t at = ((int64_t)l->rope * e->settings.n_batch + row) * (e->widths.rot / 2);
+    if (bias)
+        kn->add(bias, (int64_t)n_head * l->d_k, x);
+    for (int32_t h = 0; h < n_head; h++) {
+        float *head = x + (int64_t)h * l->d_k;
+        if (norm)
+            kn->rms_norm(head, norm, l->d_k, e->model->desc.norm_eps, head);
+        kn->rope(head, e->buf.cos + at, e->buf.sin + at, rope->n_rot, rope->neox);
+    }
+}
+
+/* q and k get bias, norm and rotation; k and v go to the sequence's pages. */
+static void finish_qkv_rows(void *ctx, int64_t begin, int64_t end, int worker)
+{
+    const struct rows_ctx *c = ctx;
+    struct hasten_engine *e = c->e;
+    const struct layer *l = c->l;
+    (void)worker;
+    for (int64_t i = begin; i < end; i++) {
+        float *q = e->buf.q + i * l->n_head * l->d_k;
+        float *k = e->buf.k + i * l->n_head_kv * l->d_k;
+        float *v = e->buf.v + i * l->n_head_kv * l->d_v;
+        finish_heads(c, i, q, l->n_head, l->bq, l->q_norm);
+        finish_heads(c, i, k, l->n_head_kv, l->bk, l->k_norm);
+        if (l->bv)
+            e->kernels->add(l->bv, (int64_t)l->n_head_kv * l->d_v, v);
+        const int32_t pos = e->pass.pos[i];
+        for (int32_t h = 0; h < l->n_head_kv; h++) {
+            const struct kv_tile t = kv_tile_at(&e->kv, &e->pass.seq[i]->kv, pos / KV_PAGE, c->first_lane + h);
+            e->kernels->kv_store(t.rep, l->d_k, l->d_v, pos % KV_PAGE, k + (int64_t)h * l->d_k,
+                                 v + (int64_t)h * l->d_v, (void *)(uintptr_t)t.k, (void *)(uintptr_t)t.v);
+        }
+    }
+}
+
+/* x += post(out) */
+static void add_rows(void *ctx, int64_t begin, int64_t end, int worker)
+{
+    const struct rows_ctx *c = ctx;
+    const struct model_desc *d = &c->e->model->desc;
+    (void)worker;
+    for (int64_t i = begin; i < end; i++) {
+        float *out = c->e->buf.out + i * d->d_model;
+        if (c->post_norm)
+            c->e->kernels->rms_norm(out, c->post_norm, d->d_model, d->norm_eps, out);
+        c->e->kernels->add(out, d->d_model, c->e->buf.x + i * d->d_model);
+    }
+}
+
+static void attention_block(struct rows_ctx *c)
+{
+    struct hasten_engine *e = c->e;
+    const struct layer *l = c->l;
+    const int32_t n = e->pass.n_rows;
+    const struct linear qkv[] = {{&l->wq, e->buf.q}, {&l->wk, e->buf.k}, {&l->wv, e->buf.v}};
+    linear_group(e, &(struct linear_input){e->buf.x, e->model->desc.d_model, l->attn_norm}, n, qkv, 3);
+    pool_for(e->pool, n, ROWS_PER_CLAIM, finish_qkv_rows, c);
+
+    switch (l->attn) {
+    case ATTN_GQA: attention_layer(e, l, c->first_lane); break;
+    }
+
+    linear_group(e, &(struct linear_input){e->buf.att, (int64_t)l->n_head * l->d_v, NULL}, n,
+                 &(struct linear){&l->wo, e->buf.out}, 1);
+    if (l->bo)
+        for (int32_t i = 0; i < n; i++)
+            e->kernels->add(l->bo, e->model->desc.d_model, e->buf.out + (int64_t)i * e->model->desc.d_model);
+    c->post_norm = l->attn_post_norm;
+    pool_for(e->pool, n, ROWS_PER_CLAIM, add_rows, c);
+}
+
+/* ---- feed-forward block ------------------------------------------------------------------------------- */
+
+static void activate_rows(void *ctx, int64_t begin, int64_t end, int worker)
+{
+    const struct rows_ctx *c = ctx;
+    const struct layer *l = c->l;
+    (void)worker;
+    for (int64_t i = begin; i < end; i++) {
+        float *gate = c->e->buf.gate + i * l->d_ff;
+        const float *up = c->e->buf.up + i * l->d_ff;
+        switch (l->ffn) {
+        case FFN_SWIGLU: c->e->kernels->silu_mul(gate, up, l->d_ff, gate); break;
+        case FFN_GEGLU: c->e->kernels->gelu_mul(gate, up, l->d_ff, gate); break;
+        }
+    }
+}
+
+static void ffn_block(struct rows_ctx *c)
+{
+    struct hasten_engine *e = c->e;
+    const struct layer *l = c->l;
+    const int32_t n = e->pass.n_rows;
+    const struct linear gate_up[] = {{&l->w_gate, e->buf.gate}, {&l->w_up, e->buf.up}};
+    linear_group(e, &(struct linear_input){e->buf.x, e->model->desc.d_model, l->ffn_norm}, n, gate_up, 2);
+    pool_for(e->pool, n, ROWS_PER_CLAIM, activate_rows, c);
+    linear_group(e, &(struct linear_input){e->buf.gate, l->d_ff, NULL}, n, &(struct linear){&l->w_down, e->buf.out}, 1);
+    c->post_norm = l->ffn_post_norm;
+    pool_for(e->pool, n, ROWS_PER_CLAIM, add_rows, c);
+}
+
+/* ---- the pass ----------------------------------------------------------------------------------------- */
+
+hasten_status forward_pass(struct hasten_engine *e, const volatile int *cancel, struct hasten_error *err)
+{
+    const struct model_desc *d = &e->model->desc;
+    struct rows_ctx c = {.e = e};
+    pool_for(e->pool, e->pass.n_rows, ROWS_PER_CLAIM, embed_rows, &c);
+    for (int32_t i = 0; i < d->n_layer; i++) {
+        if (cancel && *cancel)
+            return error_set(err, HASTEN_ERR_CANCELLED, "running a step: cancelled at layer %d of %d", i, d->n_layer);
+        c.l = &d->layers[i];
+        attention_block(&c);
+        ffn_block(&c);
+        c.first_lane += c.l->n_head_kv;
+    }
+    e->counters.passes++;
+    e->counters.rows += (uint64_t)e->pass.n_rows;
+    return HASTEN_OK;
+}
+
+void forward_head(struct hasten_engine *e, int32_t first, int32_t n)
+{
+    const struct model_desc *d = &e->model->desc;
+    for (int32_t i = 0; i < n; i++)
+        memcpy(e->buf.out + (int64_t)i * d->d_model, e->buf.x + (int64_t)e->pass.head_row[first + i] * d->d_model,
+               (size_t)d->d_model * sizeof(float));
+    linear_group(e, &(struct linear_input){e->buf.out, d->d_model, d->output_norm}, n,
+                 &(struct linear){&d->output, e->buf.logits}, 1);
+    e->counters.head_rows += (uint64_t)n;
+}

@@ -1,0 +1,164 @@
+/* The pool of KV pages: see kv.h. One thread at a time; no allocation after kv_pool_open. */
+#include "engine/kv.h"
+#include "base/checked.h"
+#include "base/mem.h"
+#include <string.h>
+
+static size_t rep_bytes(enum kv_rep rep)
+{
+    return rep == KV_F32 ? 4 : 2;
+}
+
+size_t kv_page_bytes(enum kv_rep rep, const struct kv_lane *lane)
+{
+    const size_t raw = ((size_t)lane->d_k + (size_t)lane->d_v) * KV_PAGE * rep_bytes(rep);
+    return (raw + 63) & ~(size_t)63;
+}
+
+static size_t largest_page(enum kv_rep rep, const struct kv_lane *lanes, int32_t n_lanes)
+{
+    size_t largest = 64;
+    for (int32_t i = 0; i < n_lanes; i++) {
+        const size_t b = kv_page_bytes(rep, &lanes[i]);
+        largest = b > largest ? b : largest;
+    }
+    return largest;
+}
+
+hasten_status kv_pool_size(enum kv_rep rep, const struct kv_lane *lanes, int32_t n_lanes, int64_t n_pages,
+                           uint64_t *bytes, struct hasten_error *err)
+{
+    uint64_t n_blocks, total;
+    if (checked_mul_u64((uint64_t)n_pages, (uint64_t)n_lanes, &n_blocks) || n_blocks > INT32_MAX ||
+        checked_mul_u64(n_blocks, largest_page(rep, lanes, n_lanes) + 2 * sizeof(int32_t), &total))
+        return error_set(err, HASTEN_ERR_MEMORY, "planning the KV pool: %lld pages of %d lanes are too many (expected fewer than 2^31 blocks)",
+                         (long long)n_pages, n_lanes);
+    *bytes = total;
+    return HASTEN_OK;
+}
+
+static void fill_nan(const struct kv_pool *p, int64_t block)
+{
+    uint8_t *b = p->base + (size_t)block * p->block_bytes;
+    if (p->rep == KV_F32)
+        for (size_t i = 0; i < p->block_bytes / 4; i++)
+            ((uint32_t *)(void *)b)[i] = 0x7fc00000u;
+    else
+        for (size_t i = 0; i < p->block_bytes / 2; i++)
+            ((uint16_t *)(void *)b)[i] = 0x7e00u;
+}
+
+hasten_status kv_pool_open(struct kv_pool *p, enum kv_rep rep, const struct kv_lane *lanes, int32_t n_lanes,
+                           int64_t n_pages, bool poison, struct hasten_error *err)
+{
+    uint64_t bytes;
+    memset(p, 0, sizeof *p);
+    hasten_status st = kv_pool_size(rep, lanes, n_lanes, n_pages, &bytes, err);
+    if (st)
+        return st;
+    p->rep = rep;
+    p->n_lanes = n_lanes;
+    p->block_bytes = largest_page(rep, lanes, n_lanes);
+    p->n_blocks = p->n_free = n_pages * n_lanes;
+    p->poison = poison;
+    p->lanes = mem_array((size_t)n_lanes, sizeof *p->lanes);
+    p->refs = mem_calloc((size_t)p->n_blocks, sizeof *p->refs);
+    p->free_list = mem_array((size_t)p->n_blocks, sizeof *p->free_list);
+    p->base = mem_map((size_t)p->n_blocks * p->block_bytes);
+    if (!p->lanes || !p->refs || !p->free_list || !p->base) {
+        kv_pool_close(p);
+        return error_set(err, HASTEN_ERR_MEMORY, "allocating the KV pool: out of memory for %llu bytes",
+                         (unsigned long long)bytes);
+    }
+    memcpy(p->lanes, lanes, (size_t)n_lanes * sizeof *lanes);
+    for (int64_t i = 0; i < p->n_blocks; i++) {
+        p->free_list[i] = (int32_t)(p->n_blocks - 1 - i);
+        if (poison)
+            fill_nan(p, i);
+    }
+    return HASTEN_OK;
+}
+
+void kv_pool_close(struct kv_pool *p)
+{
+    if (p->base)
+        mem_unmap(p->base, (size_t)p->n_blocks * p->block_bytes);
+    mem_free(p->free_list);
+    mem_free(p->refs);
+    mem_free(p->lanes);
+    memset(p, 0, sizeof *p);
+}
+
+static int32_t pages_of(int32_t positions)
+{
+    return (positions + KV_PAGE - 1) / KV_PAGE;
+}
+
+static int32_t take(struct kv_pool *p)
+{
+    const int32_t block = p->free_list[--p->n_free];
+    p->refs[block] = 1;
+    return block;
+}
+
+static void release(struct kv_pool *p, int32_t block)
+{
+    if (--p->refs[block] > 0)
+        return;
+    if (p->poison)
+        fill_nan(p, block);
+    p->free_list[p->n_free++] = block;
+}
+
+/* The page that an append at len writes into but that may be shared: the last, partly filled one; -1: none. */
+static int32_t open_page(const struct kv_seq *s, int32_t len)
+{
+    return len % KV_PAGE && len / KV_PAGE < s->n_pages ? len / KV_PAGE : -1;
+}
+
+int64_t kv_need(const struct kv_pool *p, const struct kv_seq *s, int32_t len, int32_t n)
+{
+    int64_t need = (int64_t)(pages_of(len + n) - s->n_pages) * p->n_lanes;
+    const int32_t open = open_page(s, len);
+    for (int32_t lane = 0; open >= 0 && n > 0 && lane < p->n_lanes; lane++)
+        need += p->refs[s->table[(int64_t)open * p->n_lanes + lane]] > 1;
+    return need;
+}
+
+void kv_extend(struct kv_pool *p, struct kv_seq *s, int32_t len, int32_t n)
+{
+    const int32_t open = open_page(s, len);
+    for (int32_t lane = 0; open >= 0 && n > 0 && lane < p->n_lanes; lane++) {
+        int32_t *entry = &s->table[(int64_t)open * p->n_lanes + lane];
+        if (p->refs[*entry] == 1)
+            continue;
+        const int32_t copy = take(p);
+        memcpy(p->base + (size_t)copy * p->block_bytes, p->base + (size_t)*entry * p->block_bytes, p->block_bytes);
+        release(p, *entry);
+        *entry = copy;
+    }
+    const int32_t n_pages = pages_of(len + n);
+    for (; s->n_pages < n_pages; s->n_pages++)
+        for (int32_t lane = 0; lane < p->n_lanes; lane++)
+            s->table[(int64_t)s->n_pages * p->n_lanes + lane] = take(p);
+}
+
+void kv_shrink(struct kv_pool *p, struct kv_seq *s, int32_t n_keep)
+{
+    const int32_t n_pages = pages_of(n_keep);
+    while (s->n_pages > n_pages) {
+        s->n_pages--;
+        for (int32_t lane = 0; lane < p->n_lanes; lane++)
+            release(p, s->table[(int64_t)s->n_pages * p->n_lanes + lane]);
+    }
+}
+
+void kv_share(struct kv_pool *p, const struct kv_seq *src, struct kv_seq *dst, int32_t n_keep)
+{
+    dst->n_pages = pages_of(n_keep);
+    const int64_t n = (int64_t)dst->n_pages * p->n_lanes;
+    for (int64_t i = 0; i < n; i++) {
+        dst->table[i] = src->table[i];
+        p->refs[src->table[i]]++;
+    }
+}

@@ -1,0 +1,231 @@
+/* Sizes before bytes: settles settings, measures buffers, and says what an engine will use before anything is
+ * allocated. The same layout function measures and places, so that the plan cannot disagree with the use. */
+#include "base/checked.h"
+#include "base/cpu.h"
+#include "base/limits.h"
+#include "base/mem.h"
+#include "engine/engine.h"
+#include <string.h>
+
+/* The program itself: text and data of the command and its libraries, stacks, allocator overhead, and what the
+ * command holds beside the engine (sampler, text buffers). Measured as VmHWM less the rest on the models at
+ * hand, rounded up; tests/engine/memory holds it to that. */
+#define BASE_RESERVE_BYTES (24u << 20)
+#define THREAD_RESERVE_BYTES (256u << 10)
+
+void hasten_engine_default_settings(struct hasten_engine_settings *s)
+{
+    *s = (struct hasten_engine_settings){.n_seq_max = 1, .n_batch = 512, .n_logits = 8, .kv_type = HASTEN_KV_F16};
+}
+
+static hasten_status check_range(const char *name, int64_t v, int64_t lo, int64_t hi, struct hasten_error *err)
+{
+    if (v < lo || v > hi)
+        return error_set(err, HASTEN_ERR_USAGE, "engine settings: %s: found %lld (expected %lld to %lld)", name,
+                         (long long)v, (long long)lo, (long long)hi);
+    return HASTEN_OK;
+}
+
+hasten_status engine_settle(const struct hasten_model *m, struct hasten_engine_settings *s, struct hasten_error *err)
+{
+    hasten_status st;
+    if (s->n_ctx == 0)
+        s->n_ctx = m->desc.n_ctx_train < 4096 ? m->desc.n_ctx_train : 4096;
+    if (s->n_threads == 0)
+        s->n_threads = pool_default_threads();
+    if ((st = check_range("n_ctx", s->n_ctx, 1, LIMIT_CONTEXT, err)) ||
+        (st = check_range("n_threads", s->n_threads, 1, LIMIT_THREADS, err)) ||
+        (st = check_range("n_seq_max", s->n_seq_max, 1, 65536, err)) ||
+        (st = check_range("n_batch", s->n_batch, 1, LIMIT_BATCH_ROWS, err)) ||
+        (st = check_range("n_logits", s->n_logits, 1, ENGINE_MAX_LOGITS, err)))
+        return st;
+    const int64_t all = (int64_t)s->n_ctx * s->n_seq_max;
+    if (s->kv_positions == 0)
+        s->kv_positions = all;
+    if ((st = check_range("kv_positions", s->kv_positions, 1, all, err)))
+        return st;
+    if (s->kv_type != HASTEN_KV_F16 && s->kv_type != HASTEN_KV_F32)
+        return error_set(err, HASTEN_ERR_USAGE, "engine settings: kv_type: found %d (expected f16 or f32)", (int)s->kv_type);
+    return HASTEN_OK;
+}
+
+const struct kernels *engine_kernels(const struct hasten_engine_settings *s)
+{
+    if (s->reference)
+        return kernels_reference();
+    return s->plain ? kernels_plain() : kernels_select(cpu_features());
+}
+
+enum kv_rep engine_kv_rep(const struct hasten_engine_settings *s)
+{
+    return s->kv_type == HASTEN_KV_F32 ? KV_F32 : KV_F16;
+}
+
+int32_t engine_lanes(const struct model_desc *d, struct kv_lane *lanes)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < d->n_layer; i++) /* one slot a layer in today's families, in layer order */
+        for (int32_t h = 0; h < d->layers[i].n_head_kv; h++, n++)
+            if (lanes)
+                lanes[n] = (struct kv_lane){d->layers[i].d_k, d->layers[i].d_v};
+    return n;
+}
+
+/* Pages that every lane can have: the positions asked for, and for each further sequence one page partly used. */
+int64_t engine_kv_pages(const struct hasten_engine_settings *s)
+{
+    return (s->kv_positions + KV_PAGE - 1) / KV_PAGE + s->n_seq_max - 1;
+}
+
+static void widen(int64_t *to, int64_t v)
+{
+    if (v > *to)
+        *to = v;
+}
+
+static void widen_size(size_t *to, size_t v)
+{
+    if (v > *to)
+        *to = v;
+}
+
+static void widen_matrix(const struct kernels *k, const struct weight *w, struct widths *out)
+{
+    const enum act_form f = k->form_of(w->type, w->k);
+    widen_size(&out->act_row[f], k->act_row_bytes(f, w->k));
+    widen_size(&out->matmul_scratch, k->matmul_scratch_bytes(w));
+}
+
+void engine_widths(const struct hasten_model *m, const struct kernels *k, struct widths *out)
+{
+    const struct model_desc *d = &m->desc;
+    memset(out, 0, sizeof *out);
+    out->d = d->d_model;
+    widen_matrix(k, &d->output, out);
+    for (int32_t i = 0; i < d->n_ropes; i++)
+        widen(&out->rot, d->ropes[i].n_rot);
+    for (int32_t i = 0; i < d->n_layer; i++) {
+        const struct layer *l = &d->layers[i];
+        widen(&out->q, (int64_t)l->n_head * l->d_k);
+        widen(&out->k, (int64_t)l->n_head_kv * l->d_k);
+        widen(&out->v, (int64_t)l->n_head_kv * l->d_v);
+        widen(&out->att, (int64_t)l->n_head * l->d_v);
+        widen(&out->ff, l->d_ff);
+        const struct weight *mats[] = {&l->wq, &l->wk, &l->wv, &l->wo, &l->w_gate, &l->w_up, &l->w_down};
+        for (size_t j = 0; j < sizeof mats / sizeof mats[0]; j++)
+            widen_matrix(k, mats[j], out);
+        const int64_t n_q = (int64_t)ATTN_BLOCK_ROWS * (l->n_head / l->n_head_kv);
+        const size_t floats = (size_t)n_q * (size_t)(l->d_k + 2 * l->d_v);
+        widen_size(&out->attn_scratch, floats * sizeof(float) + (size_t)n_q * (2 * sizeof(struct attn_state) + sizeof(struct attn_visible)) + 5 * 64);
+    }
+}
+
+/* A bump allocator that measures when base is NULL. */
+struct bump {
+    uint8_t *base;
+    size_t used;
+};
+
+static void *bump_take(struct bump *b, size_t bytes)
+{
+    void *p = b->base ? b->base + b->used : NULL;
+    b->used += (bytes + 63) & ~(size_t)63;
+    return p;
+}
+
+static float *bump_floats(struct bump *b, int64_t n_rows, int64_t width)
+{
+    return bump_take(b, (size_t)n_rows * (size_t)width * sizeof(float));
+}
+
+size_t engine_layout(const struct hasten_model *m, const struct hasten_engine_settings *s, const struct widths *w,
+                     uint8_t *arena, struct buffers *buf, struct pass *pass)
+{
+    struct bump b = {arena, 0};
+    const int64_t n = s->n_batch;
+    const size_t rows = (size_t)n;
+    memset(buf, 0, sizeof *buf);
+    memset(pass, 0, sizeof *pass);
+    buf->x = bump_floats(&b, n, w->d);
+    buf->norm = bump_floats(&b, n, w->d);
+    buf->q = bump_floats(&b, n, w->q);
+    buf->k = bump_floats(&b, n, w->k);
+    buf->v = bump_floats(&b, n, w->v);
+    buf->att = bump_floats(&b, n, w->att);
+    buf->gate = bump_floats(&b, n, w->ff);
+    buf->up = bump_floats(&b, n, w->ff);
+    buf->out = bump_floats(&b, n, w->d);
+    buf->cos = bump_floats(&b, n * m->desc.n_ropes, w->rot / 2);
+    buf->sin = bump_floats(&b, n * m->desc.n_ropes, w->rot / 2);
+    buf->inv_freq = bump_take(&b, (size_t)m->desc.n_ropes * (size_t)(w->rot / 2) * sizeof(double));
+    for (int f = 0; f < 3; f++) {
+        buf->act_bytes[f] = rows * w->act_row[f];
+        buf->act[f] = bump_take(&b, buf->act_bytes[f]);
+    }
+    buf->logits = bump_floats(&b, s->n_logits, m->desc.n_vocab);
+    buf->scratch_bytes = ((w->matmul_scratch > w->attn_scratch ? w->matmul_scratch : w->attn_scratch) + 127) & ~(size_t)63;
+    buf->scratch = bump_take(&b, (size_t)s->n_threads * buf->scratch_bytes);
+    pass->token = bump_take(&b, rows * sizeof *pass->token);
+    pass->pos = bump_take(&b, rows * sizeof *pass->pos);
+    pass->seq = bump_take(&b, rows * sizeof *pass->seq);
+    pass->blocks = bump_take(&b, rows * sizeof *pass->blocks);
+    pass->head = bump_take(&b, rows * sizeof *pass->head);
+    pass->head_row = bump_take(&b, rows * sizeof *pass->head_row);
+    return b.used;
+}
+
+static uint64_t seq_bytes(const struct hasten_engine_settings *s, int32_t n_lanes)
+{
+    const uint64_t pages = ((uint64_t)s->n_ctx + KV_PAGE - 1) / KV_PAGE;
+    return (uint64_t)s->n_seq_max * (sizeof(struct hasten_seq) + (uint64_t)s->n_ctx * sizeof(int32_t) +
+                                     pages * (uint64_t)n_lanes * sizeof(int32_t));
+}
+
+static hasten_status plan(const struct hasten_model *m, const struct hasten_engine_settings *s, struct hasten_plan *out,
+                          struct hasten_error *err)
+{
+    struct widths w;
+    struct buffers buf;
+    struct pass pass;
+    const int32_t n_lanes = engine_lanes(&m->desc, NULL);
+    struct kv_lane *lanes = mem_array((size_t)n_lanes, sizeof *lanes);
+    if (!lanes)
+        return error_set(err, HASTEN_ERR_MEMORY, "planning memory: out of memory for %d lanes", n_lanes);
+    engine_lanes(&m->desc, lanes);
+    memset(out, 0, sizeof *out);
+    hasten_status st = kv_pool_size(engine_kv_rep(s), lanes, n_lanes, engine_kv_pages(s), &out->kv_bytes, err);
+    mem_free(lanes);
+    if (st)
+        return st;
+    engine_widths(m, engine_kernels(s), &w);
+    struct mem_stats stats;
+    mem_stats_get(&stats);
+    out->file_bytes = gguf_file_bytes(m->gguf);
+    out->kv_bytes += seq_bytes(s, n_lanes);
+    out->compute_bytes = engine_layout(m, s, &w, NULL, &buf, &pass);
+    /* The model's tables are alive already; what was alive before it is counted too, which errs on the safe side. */
+    out->base_bytes = stats.live_bytes + BASE_RESERVE_BYTES + (uint64_t)s->n_threads * THREAD_RESERVE_BYTES;
+    out->total_bytes = out->file_bytes + out->kv_bytes + out->compute_bytes + out->base_bytes;
+    return HASTEN_OK;
+}
+
+static double mib(uint64_t bytes)
+{
+    return (double)bytes / (1 << 20);
+}
+
+hasten_status hasten_engine_plan(const struct hasten_model *m, const struct hasten_engine_settings *settings,
+                                 struct hasten_plan *out, struct hasten_error *err)
+{
+    struct hasten_engine_settings s = *settings;
+    hasten_status st = engine_settle(m, &s, err);
+    if (st || (st = plan(m, &s, out, err)))
+        return st;
+    if (s.memory_limit && out->total_bytes > s.memory_limit)
+        return error_set(err, HASTEN_ERR_MEMORY,
+                         "planning memory: the limit is %.1f MiB, needed are %.1f MiB: file %.1f, KV of %lld positions %.1f, "
+                         "buffers %.1f, program and tables %.1f (expected a higher --memory or a smaller context)",
+                         mib(s.memory_limit), mib(out->total_bytes), mib(out->file_bytes), (long long)s.kv_positions,
+                         mib(out->kv_bytes), mib(out->compute_bytes), mib(out->base_bytes));
+    return HASTEN_OK;
+}

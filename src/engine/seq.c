@@ -1,0 +1,77 @@
+/* Sequences: timelines of tokens with their KV pages. All memory was set aside when the engine was opened. */
+#include "base/mem.h"
+#include "engine/engine.h"
+#include <string.h>
+
+static hasten_status find_free(struct hasten_engine *e, struct hasten_seq **out, struct hasten_error *err)
+{
+    for (int32_t i = 0; i < e->settings.n_seq_max; i++) {
+        if (e->seqs[i].open)
+            continue;
+        *out = &e->seqs[i];
+        (*out)->open = true;
+        (*out)->length = 0;
+        (*out)->kv.n_pages = 0;
+        return HASTEN_OK;
+    }
+    return error_set(err, HASTEN_ERR_FULL, "opening a sequence: all %d are in use (expected a higher n_seq_max)",
+                     e->settings.n_seq_max);
+}
+
+hasten_status hasten_seq_open(struct hasten_engine *e, struct hasten_seq **out, struct hasten_error *err)
+{
+    return find_free(e, out, err);
+}
+
+static hasten_status check_keep(const char *what, const struct hasten_seq *s, int32_t n_keep, struct hasten_error *err)
+{
+    if (n_keep < 0 || n_keep > s->length)
+        return error_set(err, HASTEN_ERR_USAGE, "%s a sequence: n_keep: found %d (expected 0 to %d)", what, n_keep, s->length);
+    return HASTEN_OK;
+}
+
+hasten_status hasten_seq_fork(struct hasten_seq *src, int32_t n_keep, struct hasten_seq **out, struct hasten_error *err)
+{
+    hasten_status st = check_keep("forking", src, n_keep, err);
+    if (st || (st = find_free(src->engine, out, err)))
+        return st;
+    struct hasten_seq *s = *out;
+    s->length = n_keep;
+    memcpy(s->tokens, src->tokens, (size_t)n_keep * sizeof *s->tokens);
+    kv_share(&src->engine->kv, &src->kv, &s->kv, n_keep);
+    return HASTEN_OK;
+}
+
+hasten_status hasten_seq_truncate(struct hasten_seq *s, int32_t n_keep, struct hasten_error *err)
+{
+    hasten_status st = check_keep("truncating", s, n_keep, err);
+    if (st)
+        return st;
+    s->length = n_keep;
+    kv_shrink(&s->engine->kv, &s->kv, n_keep);
+    return HASTEN_OK;
+}
+
+void hasten_seq_close(struct hasten_seq *s)
+{
+    if (!s || !s->open)
+        return;
+    kv_shrink(&s->engine->kv, &s->kv, 0);
+    s->length = 0;
+    s->open = false;
+}
+
+int32_t hasten_seq_length(const struct hasten_seq *s)
+{
+    return s->length;
+}
+
+const int32_t *hasten_seq_tokens(const struct hasten_seq *s)
+{
+    return s->tokens;
+}
+
+uint64_t hasten_seq_bytes(const struct hasten_seq *s)
+{
+    return (uint64_t)s->kv.n_pages * (uint64_t)s->engine->kv.n_lanes * s->engine->kv.block_bytes;
+}

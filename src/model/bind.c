@@ -1,0 +1,239 @@
+/* How a family reads its file: keys with ranges, tensors with shapes. Every message names the file, the key or
+ * tensor, what was found and what was expected. Numbers from the file are checked here before anything is
+ * multiplied or allocated. */
+#include "base/checked.h"
+#include "base/limits.h"
+#include "base/mem.h"
+#include "model/model.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static void key_name(const struct model_desc *m, const char *name, char out[128])
+{
+    snprintf(out, 128, "%s.%s", m->arch, name);
+}
+
+hasten_status bind_i32(const struct gguf *g, const struct model_desc *m, const char *name, int32_t lo, int32_t hi,
+                       const int32_t *default_value, int32_t *out, struct hasten_error *err)
+{
+    char key[128];
+    key_name(m, name, key);
+    uint32_t v = 0;
+    if (gguf_find(g, key) < 0 && default_value) {
+        *out = *default_value;
+        return HASTEN_OK;
+    }
+    hasten_status st = gguf_get_u32(g, key, &v, err);
+    if (st)
+        return st;
+    if ((int64_t)v < lo || (int64_t)v > hi)
+        return error_set(err, HASTEN_ERR_FILE, "%s: %s: found %u (expected %d to %d)", gguf_path(g), key, v, lo, hi);
+    *out = (int32_t)v;
+    return HASTEN_OK;
+}
+
+hasten_status bind_f32(const struct gguf *g, const struct model_desc *m, const char *name, float lo, float hi,
+                       const float *default_value, float *out, struct hasten_error *err)
+{
+    char key[128];
+    key_name(m, name, key);
+    if (gguf_find(g, key) < 0 && default_value) {
+        *out = *default_value;
+        return HASTEN_OK;
+    }
+    float v = 0;
+    hasten_status st = gguf_get_f32(g, key, &v, err);
+    if (st)
+        return st;
+    if (!(v >= lo && v <= hi))
+        return error_set(err, HASTEN_ERR_FILE, "%s: %s: found %g (expected %g to %g)", gguf_path(g), key, (double)v,
+                         (double)lo, (double)hi);
+    *out = v;
+    return HASTEN_OK;
+}
+
+static hasten_status missing_tensor(const struct gguf *g, const char *name, struct hasten_error *err)
+{
+    return error_set(err, HASTEN_ERR_FILE, "%s: tensor '%s': missing (expected in this architecture)", gguf_path(g),
+                     name);
+}
+
+hasten_status bind_weight(const struct gguf *g, const char *name, int64_t k, int64_t n_rows, struct weight *out,
+                          struct hasten_error *err)
+{
+    const struct gguf_tensor *t = gguf_tensor_find(g, name);
+    if (!t)
+        return missing_tensor(g, name, err);
+    if (t->ne[0] != k || t->ne[1] != n_rows || t->ne[2] != 1 || t->ne[3] != 1)
+        return error_set(err, HASTEN_ERR_FILE,
+                         "%s: tensor '%s': found shape [%lld, %lld, %lld, %lld] (expected [%lld, %lld])",
+                         gguf_path(g), name, (long long)t->ne[0], (long long)t->ne[1], (long long)t->ne[2],
+                         (long long)t->ne[3], (long long)k, (long long)n_rows);
+    if (!kernels_supports(t->type))
+        return error_set(err, HASTEN_ERR_UNSUPPORTED, "%s: tensor '%s': unsupported type %s", gguf_path(g), name,
+                         t->type->name);
+    *out = (struct weight){
+        .type = t->type, .data = t->data, .n_rows = n_rows, .k = k, .row_bytes = t->row_bytes};
+    return HASTEN_OK;
+}
+
+static hasten_status decode_vector(const struct gguf *g, struct model_desc *m, const struct gguf_tensor *t, int64_t n,
+                                   const float **out, struct hasten_error *err)
+{
+    if (!t->type->decode)
+        return error_set(err, HASTEN_ERR_UNSUPPORTED, "%s: tensor '%s': unsupported type %s", gguf_path(g), t->name,
+                         t->type->name);
+    if (m->n_decoded == m->cap_decoded) {
+        int32_t cap = m->cap_decoded ? 2 * m->cap_decoded : 64;
+        float **p = mem_realloc(m->decoded, (size_t)cap * sizeof *p);
+        if (!p)
+            return error_set(err, HASTEN_ERR_MEMORY, "%s: out of memory for the model's tables", gguf_path(g));
+        m->decoded = p;
+        m->cap_decoded = cap;
+    }
+    float *v = mem_aligned((size_t)n * sizeof *v);
+    if (!v)
+        return error_set(err, HASTEN_ERR_MEMORY, "%s: tensor '%s': out of memory for %lld floats", gguf_path(g),
+                         t->name, (long long)n);
+    t->type->decode(t->data, n, v);
+    m->decoded[m->n_decoded++] = v;
+    m->owned_bytes += (uint64_t)n * sizeof *v;
+    *out = v;
+    return HASTEN_OK;
+}
+
+hasten_status bind_vector(const struct gguf *g, struct model_desc *m, const char *name, int64_t n, bool optional,
+                          const float **out, struct hasten_error *err)
+{
+    const struct gguf_tensor *t = gguf_tensor_find(g, name);
+    *out = NULL;
+    if (!t)
+        return optional ? HASTEN_OK : missing_tensor(g, name, err);
+    if (t->ne[0] != n || t->ne[1] != 1 || t->ne[2] != 1 || t->ne[3] != 1)
+        return error_set(err, HASTEN_ERR_FILE, "%s: tensor '%s': found shape [%lld, %lld, %lld, %lld] (expected [%lld])",
+                         gguf_path(g), name, (long long)t->ne[0], (long long)t->ne[1], (long long)t->ne[2],
+                         (long long)t->ne[3], (long long)n);
+    if (t->type->id == QUANT_F32 && (uintptr_t)t->data % sizeof(float) == 0) {
+        *out = (const float *)(const void *)t->data;
+        return HASTEN_OK;
+    }
+    return decode_vector(g, m, t, n, out, err);
+}
+
+hasten_status bind_layer_vector(const struct gguf *g, struct model_desc *m, int32_t i, const char *suffix, int64_t n,
+                                bool optional, const float **out, struct hasten_error *err)
+{
+    char name[128];
+    snprintf(name, sizeof name, "blk.%d.%s", i, suffix);
+    return bind_vector(g, m, name, n, optional, out, err);
+}
+
+static hasten_status bind_heads(const struct gguf *g, const struct model_desc *m, struct layer *proto,
+                                struct hasten_error *err)
+{
+    hasten_status st;
+    if ((st = bind_i32(g, m, "attention.head_count", 1, LIMIT_HEADS, NULL, &proto->n_head, err)) ||
+        (st = bind_i32(g, m, "attention.head_count_kv", 1, LIMIT_HEADS, &proto->n_head, &proto->n_head_kv, err)))
+        return st;
+    if (proto->n_head % proto->n_head_kv)
+        return error_set(err, HASTEN_ERR_FILE, "%s: %s.attention.head_count_kv: found %d (expected a divisor of %d heads)",
+                         gguf_path(g), m->arch, proto->n_head_kv, proto->n_head);
+    int32_t d_head = m->d_model / proto->n_head;
+    if (m->d_model % proto->n_head == 0 && d_head > 1) {
+        if ((st = bind_i32(g, m, "attention.key_length", 2, LIMIT_WIDTH, &d_head, &proto->d_k, err)))
+            return st;
+    } else if ((st = bind_i32(g, m, "attention.key_length", 2, LIMIT_WIDTH, NULL, &proto->d_k, err))) {
+        return st;
+    }
+    if ((st = bind_i32(g, m, "attention.value_length", 1, LIMIT_WIDTH, &proto->d_k, &proto->d_v, err)))
+        return st;
+    if ((int64_t)proto->n_head * proto->d_k > LIMIT_WIDTH || (int64_t)proto->n_head * proto->d_v > LIMIT_WIDTH)
+        return error_set(err, HASTEN_ERR_FILE, "%s: %s.attention.key_length: %d heads of %d (expected at most %d together)",
+                         gguf_path(g), m->arch, proto->n_head, proto->d_k, LIMIT_WIDTH);
+    return HASTEN_OK;
+}
+
+hasten_status bind_common(const struct gguf *g, struct model_desc *m, struct hasten_error *err)
+{
+    hasten_status st;
+    struct layer proto = {0};
+    const float eps = 1e-5f;
+    if ((st = bind_i32(g, m, "block_count", 1, LIMIT_LAYERS, NULL, &m->n_layer, err)) ||
+        (st = bind_i32(g, m, "embedding_length", 1, LIMIT_WIDTH, NULL, &m->d_model, err)) ||
+        (st = bind_i32(g, m, "context_length", 1, LIMIT_CONTEXT, NULL, &m->n_ctx_train, err)) ||
+        (st = bind_i32(g, m, "feed_forward_length", 1, LIMIT_WIDTH, NULL, &proto.d_ff, err)) ||
+        (st = bind_f32(g, m, "attention.layer_norm_rms_epsilon", 0.0f, 1.0f, &eps, &m->norm_eps, err)) ||
+        (st = bind_heads(g, m, &proto, err)))
+        return st;
+
+    struct rope_spec *rope = &m->ropes[0];
+    const float theta = 10000.0f;
+    *rope = (struct rope_spec){.linear_scale = 1.0f};
+    if ((st = bind_f32(g, m, "rope.freq_base", 1.0f, 1e12f, &theta, &rope->theta, err)) ||
+        (st = bind_i32(g, m, "rope.dimension_count", 2, proto.d_k, &proto.d_k, &rope->n_rot, err)))
+        return st;
+    if (rope->n_rot % 2)
+        return error_set(err, HASTEN_ERR_FILE, "%s: %s.rope.dimension_count: found %d (expected an even number)",
+                         gguf_path(g), m->arch, rope->n_rot);
+    m->n_ropes = 1;
+
+    proto.q_scale = 1.0f / sqrtf((float)proto.d_k);
+    m->layers = mem_calloc((size_t)m->n_layer, sizeof *m->layers);
+    if (!m->layers)
+        return error_set(err, HASTEN_ERR_MEMORY, "%s: out of memory for %d layers", gguf_path(g), m->n_layer);
+    m->owned_bytes += (uint64_t)m->n_layer * sizeof *m->layers;
+    for (int32_t i = 0; i < m->n_layer; i++) {
+        m->layers[i] = proto;
+        m->layers[i].kv_slot = i;
+    }
+    m->n_kv_slots = m->n_layer;
+    return HASTEN_OK;
+}
+
+hasten_status bind_ends(const struct gguf *g, struct model_desc *m, struct hasten_error *err)
+{
+    const struct gguf_tensor *t = gguf_tensor_find(g, "token_embd.weight");
+    if (!t)
+        return missing_tensor(g, "token_embd.weight", err);
+    if (t->ne[1] < 1 || t->ne[1] > LIMIT_VOCAB)
+        return error_set(err, HASTEN_ERR_FILE, "%s: tensor 'token_embd.weight': found %lld rows (expected 1 to %d)",
+                         gguf_path(g), (long long)t->ne[1], LIMIT_VOCAB);
+    m->n_vocab = (int32_t)t->ne[1];
+    hasten_status st = bind_weight(g, "token_embd.weight", m->d_model, m->n_vocab, &m->token_embd, err);
+    if (st)
+        return st;
+    if (gguf_tensor_find(g, "output.weight")) {
+        if ((st = bind_weight(g, "output.weight", m->d_model, m->n_vocab, &m->output, err)))
+            return st;
+    } else {
+        m->output = m->token_embd;
+    }
+    return bind_vector(g, m, "output_norm.weight", m->d_model, false, &m->output_norm, err);
+}
+
+hasten_status bind_block(const struct gguf *g, struct model_desc *m, int32_t i, struct hasten_error *err)
+{
+    struct layer *l = &m->layers[i];
+    const int64_t d = m->d_model, dq = (int64_t)l->n_head * l->d_k, dk = (int64_t)l->n_head_kv * l->d_k,
+                  dv = (int64_t)l->n_head_kv * l->d_v, da = (int64_t)l->n_head * l->d_v;
+    const struct {
+        const char *suffix;
+        int64_t k, n_rows;
+        struct weight *out;
+    } mats[] = {
+        {"attn_q.weight", d, dq, &l->wq},          {"attn_k.weight", d, dk, &l->wk},
+        {"attn_v.weight", d, dv, &l->wv},          {"attn_output.weight", da, d, &l->wo},
+        {"ffn_gate.weight", d, l->d_ff, &l->w_gate}, {"ffn_up.weight", d, l->d_ff, &l->w_up},
+        {"ffn_down.weight", l->d_ff, d, &l->w_down},
+    };
+    for (size_t j = 0; j < sizeof mats / sizeof mats[0]; j++) {
+        char name[128];
+        snprintf(name, sizeof name, "blk.%d.%s", i, mats[j].suffix);
+        hasten_status st = bind_weight(g, name, mats[j].k, mats[j].n_rows, mats[j].out, err);
+        if (st)
+            return st;
+    }
+    hasten_status st = bind_layer_vector(g, m, i, "attn_norm.weight", d, false, &l->attn_norm, err);
+    return st ? st : bind_layer_vector(g, m, i, "ffn_norm.weight", d, false, &l->ffn_norm, err);
+}
