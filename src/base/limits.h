@@ -10,6 +10,8 @@
 #define LIMIT_GGUF_ARRAY (16u << 20)          /* elements of one array */
 #define LIMIT_GGUF_ARRAY_DEPTH 4              /* arrays of arrays */
 #define LIMIT_GGUF_NAME_BYTES 256             /* length of a tensor's name */
+#define LIMIT_GGUF_HEADER_BYTES (80u << 20)   /* keys and tensor records together */
+#define LIMIT_GGUF_PROBES 1024                /* names that collide in the hash table */
 #define LIMIT_GGUF_DIM (1ll << 40)            /* one dimension of a tensor */
 
 /* Models */

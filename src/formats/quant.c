@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <string.h>
 
-/* ---- scalars ----------------------------------------------------------------------------------- */
+/* ---- scalars ---- */
 
 static float bits_to_f32(uint32_t u)
 {
@@ -83,7 +83,7 @@ static float load_f16(const uint8_t *p)
     return f16_to_f32(load_u16(p));
 }
 
-/* ---- plain floats ------------------------------------------------------------------------------ */
+/* ---- plain floats ---- */
 
 static void decode_f32(const void *src, int64_t n, float *dst)
 {
