@@ -8,19 +8,26 @@
  * Row invariance (design rule 2): the result of a row never depends on how many rows share the call, nor on
  * [row0, row1). Work is split over output rows only; sums run over fixed blocks in ascending order.
  *
- * Canonical quantised dot product. Activations are int8 with one f32 scale per group of 32 (ACT_Q8_32) or 256
- * (ACT_Q8_256) values: d = amax / 127, q = round-to-nearest-even(x / d).
+ * Activations. int8 with one f32 scale per group of 32 (ACT_Q8_32) or 256 (ACT_Q8_256) values:
+ * d = amax / 127, q = round-to-nearest-even(x * (127 / amax)). A group with amax < 2^-100 is all zeros (d = 0). A
+ * group with a NaN or an infinity has d = NaN, q = 0: the outputs of that row, and of no other, become NaN.
+ *
+ * Canonical quantised dot product:
  *   32-blocks (Q4_0 Q4_1 Q5_0 Q5_1 Q8_0), offsets folded in exactly:
  *       i_b  = sum over the block of (q_w - offset) * q_x                              exact int32
  *       acc  = fmaf(d_w * d_x, (float)i_b, acc)          b ascending, one f32 accumulator per output
  *       acc2 = fmaf(m_w, d_x * (float)sum(q_x), acc2)    Q4_1, Q5_1 only
- *       y    = acc + acc2
+ *       y    = acc + acc2                             (acc alone for types without m)
  *   256-blocks (Q2_K ... Q6_K), sub-block scales applied in integers:
  *       i_b  = sum over sub-blocks of scale_j * (sum of (q_w - offset) * q_x)          exact int32
  *       acc  = fmaf(d_w * d_x, (float)i_b, acc)
  *       acc2 = fmaf(dmin_w * d_x, (float)(sum over sub-blocks of min_j * sum_j(q_x)), acc2)   formats with mins
- *       y    = acc - acc2
- *   F32, F16, BF16 weights: ACT_F32; acc = fmaf(w_k, x_k, acc), k ascending. */
+ *       y    = acc - acc2                             (acc alone for types without mins)
+ *   F32, F16, BF16 weights: ACT_F32; acc = fmaf(w_k, x_k, acc), k ascending.
+ *   A NaN result is stored as the one quiet NaN 0x7fc00000. Elsewhere the payload of a NaN is unspecified.
+ *
+ * Fixed reduction (norm, softmax): lane l of 16 takes the values l, l + 16, l + 32, ... in ascending order (missing
+ * ones are zero), then lanes are combined in a tree: l with l + 8, then 4, 2, 1. */
 #ifndef HASTEN_KERNELS_KERNELS_H
 #define HASTEN_KERNELS_KERNELS_H
 #include "base/error.h"
@@ -103,15 +110,15 @@ struct kernels {
                      void *tile_k, void *tile_v);
     /* Folds one tile into n_q queries: q[n_q][d_k] already multiplied by the softmax scale, state and
      * o[n_q][d_v] (unnormalised) updated. Per query: s_j = fmaf chain over d ascending; softcap > 0: s_j =
-     * softcap * tanh(s_j / softcap); m' = max(m, max visible s); p_j = exp(s_j - m'); l = l * exp(m - m') +
-     * sum p; o = o * exp(m - m') + sum_j p_j v_j, j ascending by fmaf. The same operations for any n_q. A tile
-     * with nothing visible leaves the query untouched. d_k, d_v: multiples of 16, at most 512 (others: any, slower). */
+     * softcap * tanh(s_j / softcap); m' = max(m, max visible s); p_j = exp(s_j - m'); l = fmaf(l, exp(m - m'),
+     * sum p); o = o * exp(m - m') + sum_j p_j v_j, j ascending by fmaf. The same operations for any n_q. A tile
+     * with nothing visible leaves the query untouched; with l == 0, o is written without being read. d_k, d_v: multiples of 16, at most 512 (others: any, slower). */
     void (*attn_tile)(const struct kv_tile *t, int64_t d_k, int64_t d_v, int64_t n_q, const float *q,
                       const struct attn_visible *vis, float softcap, struct attn_state *state, float *o);
     /* Merges partial (sb, ob) into (sa, oa): m = max; l = la e^(ma-m) + lb e^(mb-m); o likewise. An empty side
      * (l == 0) leaves the other's bits. */
     void (*attn_merge)(int64_t d_v, const struct attn_state *sb, const float *ob, struct attn_state *sa, float *oa);
-    void (*attn_finish)(int64_t d_v, const struct attn_state *s, float *o); /* o /= l */
+    void (*attn_finish)(int64_t d_v, const struct attn_state *s, float *o); /* o /= l; zeros if l == 0 */
 
     /* Decodes row r of a weight to f32 (token embeddings). Exact, the same in every set. */
     void (*row_gather)(const struct weight *w, int64_t r, float *dst);
@@ -126,7 +133,8 @@ const struct kernels *kernels_select(uint32_t features);
 bool kernels_supports(const struct quant_type *type);
 
 /* The engine's own exp and log: the same bits on every instruction set. Scalar forms of what kernels use.
- * exp_f32: <= 1 ulp-ish on [-104, 89], 0 below, +inf above, NaN for NaN. log_f64: for the sampler's noise. */
+ * exp_f32: within 1.02 ulp; 0 below -104, +inf above ln FLT_MAX, NaN for NaN. log_f64: within 1 ulp; for the
+ * sampler's noise. */
 float exp_f32(float x);
 double log_f64(double x);
 

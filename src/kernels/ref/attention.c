@@ -1,0 +1,97 @@
+/* The reference of attention: one tile of 64 positions folded in f64; the running state stays f32 between tiles,
+ * as in every set, so that partial results have one form. Online softmax: Milakov and Gimelshein 2018. */
+#include "kernels/layout.h"
+#include "kernels/sets.h"
+#include <math.h>
+
+static double ref_load(enum kv_rep rep, const void *p, int64_t i)
+{
+    return rep == KV_F16 ? (double)f16_to_f32(((const uint16_t *)p)[i]) : (double)((const float *)p)[i];
+}
+
+/* score[j] for the visible positions of one query; returns their maximum, -INFINITY where nothing compares. */
+static double ref_scores(const struct kv_tile *t, int64_t d_k, const float *q, uint64_t visible, double softcap,
+                         double score[ATTN_TILE])
+{
+    double max = -HUGE_VAL;
+    for (int64_t j = 0; j < ATTN_TILE; j++)
+        score[j] = 0;
+    for (int64_t d = 0; d < d_k; d++)
+        for (int64_t j = 0; j < ATTN_TILE; j++)
+            if (visible >> j & 1)
+                score[j] += (double)q[d] * ref_load(t->rep, t->k, d * ATTN_TILE + j);
+    for (int64_t j = 0; j < ATTN_TILE; j++) {
+        if (!(visible >> j & 1))
+            continue;
+        if (softcap > 0)
+            score[j] = softcap * tanh(score[j] / softcap);
+        if (score[j] > max)
+            max = score[j];
+    }
+    return max;
+}
+
+static void ref_fold(const struct kv_tile *t, int64_t d_v, const double p[ATTN_TILE], uint64_t visible, double keep,
+                     bool fresh, float *o)
+{
+    for (int64_t d = 0; d < d_v; d++) {
+        double sum = fresh ? 0 : (double)o[d] * keep;
+        for (int64_t j = 0; j < ATTN_TILE; j++)
+            if (visible >> j & 1)
+                sum += p[j] * ref_load(t->rep, t->v, j * d_v + d);
+        o[d] = (float)sum;
+    }
+}
+
+void ref_attn_tile(const struct kv_tile *t, int64_t d_k, int64_t d_v, int64_t n_q, const float *q,
+                          const struct attn_visible *vis, float softcap, struct attn_state *state, float *o)
+{
+    for (int64_t i = 0; i < n_q; i++) {
+        const uint64_t visible = visible_bits(&vis[i]);
+        if (!visible)
+            continue;
+        double p[ATTN_TILE], sum = 0;
+        const double max = ref_scores(t, d_k, q + i * d_k, visible, (double)softcap, p);
+        struct attn_state *s = &state[i];
+        const bool fresh = s->l == 0;
+        /* m is stored as f32, so the exponentials are taken against that rounded value. */
+        const float m = max > (double)s->m ? (float)max : s->m;
+        const double keep = fresh ? 0 : exp((double)s->m - (double)m);
+        for (int64_t j = 0; j < ATTN_TILE; j++) {
+            p[j] = visible >> j & 1 ? exp(p[j] - (double)m) : 0;
+            sum += p[j];
+        }
+        s->l = (float)((double)s->l * keep + sum);
+        s->m = m;
+        ref_fold(t, d_v, p, visible, keep, fresh, o + i * d_v);
+    }
+}
+
+void ref_attn_merge(int64_t d_v, const struct attn_state *sb, const float *ob, struct attn_state *sa, float *oa)
+{
+    if (sb->l == 0)
+        return;
+    if (sa->l == 0) {
+        *sa = *sb;
+        for (int64_t d = 0; d < d_v; d++)
+            oa[d] = ob[d];
+        return;
+    }
+    const float m = sb->m > sa->m ? sb->m : sa->m;
+    const double ca = exp((double)sa->m - (double)m), cb = exp((double)sb->m - (double)m);
+    sa->l = (float)((double)sa->l * ca + (double)sb->l * cb);
+    sa->m = m;
+    for (int64_t d = 0; d < d_v; d++)
+        oa[d] = (float)((double)oa[d] * ca + (double)ob[d] * cb);
+}
+
+void ref_kv_store(enum kv_rep rep, int64_t d_k, int64_t d_v, int32_t e, const float *k, const float *v, void *tile_k,
+                  void *tile_v)
+{
+    twin_kv_store(rep, d_k, d_v, e, k, v, tile_k, tile_v);
+}
+
+void ref_attn_finish(int64_t d_v, const struct attn_state *s, float *o)
+{
+    twin_attn_finish(d_v, s, o); /* one division: already exact to half an ulp */
+}

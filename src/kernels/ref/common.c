@@ -1,0 +1,30 @@
+/* What every set does alike: sizes of activation rows, the choice of their form, exact row decoding. */
+#include "kernels/layout.h"
+#include "kernels/sets.h"
+
+void row_gather_decode(const struct weight *w, int64_t r, float *dst)
+{
+    w->type->decode(weight_row(w, r), w->k, dst);
+}
+
+size_t act_row_bytes_common(enum act_form form, int64_t k)
+{
+    if (form == ACT_Q8_32)
+        return act32_layout(k).bytes;
+    if (form == ACT_Q8_256)
+        return act256_layout(k).bytes;
+    return round_up_64((size_t)k * sizeof(float));
+}
+
+enum act_form form_of_quantised(const struct quant_type *type, int64_t k)
+{
+    (void)k;
+    return type->block == 256 ? ACT_Q8_256 : type->block == 32 ? ACT_Q8_32 : ACT_F32;
+}
+
+enum act_form form_of_float(const struct quant_type *type, int64_t k)
+{
+    (void)type;
+    (void)k;
+    return ACT_F32;
+}
