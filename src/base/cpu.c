@@ -60,7 +60,8 @@ static void probe_name(char out[64])
 {
     uint32_t words[13] = {0};
     for (uint32_t i = 0; i < 3; i++)
-        if (!__get_cpuid(0x80000002u + i, &words[4 * i], &words[4 * i + 1], &words[4 * i + 2], &words[4 * i + 3]))
+        if (!__get_cpuid(0x80000002u + i, &words[4 * i], &words[4 * i + 1], &words[4 * i + 2],
+                         &words[4 * i + 3]))
             return;
     const char *name = (const char *)words;
     while (*name == ' ')

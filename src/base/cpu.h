@@ -4,8 +4,8 @@
 #include <stdint.h>
 
 enum cpu_feature {
-    CPU_AVX2 = 1 << 0,        /* AVX2, FMA and F16C together */
-    CPU_AVX512 = 1 << 1,      /* F, BW, DQ, VL, CD together, with OS support for zmm state */
+    CPU_AVX2 = 1 << 0,   /* AVX2, FMA and F16C together */
+    CPU_AVX512 = 1 << 1, /* F, BW, DQ, VL, CD together, with OS support for zmm state */
     CPU_AVX512_VNNI = 1 << 2,
     CPU_AVX512_BF16 = 1 << 3,
     CPU_AVX512_VBMI = 1 << 4,

@@ -10,6 +10,7 @@ hasten_status error_set(struct hasten_error *err, hasten_status status, const ch
 
 /* Puts "prefix: " in front of the message already in err. Returns err->status; HASTEN_ERR_INTERNAL
  * when err is NULL, so a caller that allows NULL keeps the status itself. */
-hasten_status error_prefix(struct hasten_error *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+hasten_status error_prefix(struct hasten_error *err, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -39,7 +39,11 @@ uint64_t file_op_count(void)
     return atomic_load(&n_ops);
 }
 
-enum verdict { GO, FAIL /* errno is set */, SHORT /* transfer at most half */ };
+enum verdict {
+    GO,
+    FAIL /* errno is set */,
+    SHORT /* transfer at most half */
+};
 
 /* Counts one operation and says whether it has been told to fail. */
 static enum verdict op_begin(void)
@@ -184,8 +188,9 @@ hasten_status file_pread(struct file *f, void *dst, size_t size, uint64_t offset
     if (v == FAIL)
         return fail(err, status_of_read(errno), "reading", f->path);
     if (done < size)
-        return error_set(err, HASTEN_ERR_FILE, "reading %s at offset %llu: file ends after %zu bytes (expected %zu)",
-                         f->path, (unsigned long long)offset, done, size);
+        return error_set(err, HASTEN_ERR_FILE,
+                         "reading %s at offset %llu: file ends after %zu bytes (expected %zu)", f->path,
+                         (unsigned long long)offset, done, size);
     return HASTEN_OK;
 }
 
@@ -238,7 +243,8 @@ hasten_status file_sync(struct file *f, struct hasten_error *err)
 static void sync_folder_of(const char *path)
 {
     const char *slash = strrchr(path, '/');
-    char *folder = slash ? mem_strndup(path, slash == path ? 1 : (size_t)(slash - path)) : mem_strndup(".", 1);
+    char *folder =
+        slash ? mem_strndup(path, slash == path ? 1 : (size_t)(slash - path)) : mem_strndup(".", 1);
     int fd = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
     if (fd >= 0) {
         fsync(fd);
@@ -252,7 +258,8 @@ hasten_status file_rename(const char *from, const char *to, struct hasten_error 
     if (op_begin() == FAIL || rename(from, to) != 0) {
         char text[128];
         hasten_status status = status_of_write(errno);
-        return error_set(err, status, "renaming %s to %s: %s", from, to, strerror_r(errno, text, sizeof text));
+        return error_set(err, status, "renaming %s to %s: %s", from, to,
+                         strerror_r(errno, text, sizeof text));
     }
     sync_folder_of(to);
     return HASTEN_OK;
@@ -344,7 +351,8 @@ static hasten_status slurp_into(struct file *f, size_t limit, struct buf *b, str
         if (got > limit - b->len)
             return error_set(err, HASTEN_ERR_LIMIT, "reading %s: longer than %zu bytes", f->path, limit);
         if (buf_put(b, chunk, got))
-            return error_set(err, HASTEN_ERR_MEMORY, "reading %s: out of memory after %zu bytes", f->path, b->len);
+            return error_set(err, HASTEN_ERR_MEMORY, "reading %s: out of memory after %zu bytes", f->path,
+                             b->len);
         if (got == 0)
             return HASTEN_OK;
     }

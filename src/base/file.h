@@ -8,7 +8,12 @@
 
 struct file; /* an open file; owned by the caller */
 
-enum file_mode { FILE_READ, FILE_WRITE_NEW /* fails if it exists */, FILE_WRITE_TRUNC, FILE_APPEND };
+enum file_mode {
+    FILE_READ,
+    FILE_WRITE_NEW /* fails if it exists */,
+    FILE_WRITE_TRUNC,
+    FILE_APPEND
+};
 
 hasten_status file_open(const char *path, enum file_mode mode, struct file **out, struct hasten_error *err);
 void file_close(struct file *f); /* NULL is fine; for written files call file_sync first to see errors */

@@ -3,37 +3,38 @@
 #define HASTEN_BASE_LIMITS_H
 
 /* GGUF */
-#define LIMIT_GGUF_KEY_BYTES 65535            /* length of a key (the format's own bound) */
-#define LIMIT_GGUF_STRING_BYTES (64u << 20)   /* length of one string value */
-#define LIMIT_GGUF_KEYS 65536                 /* key-value pairs in a file */
-#define LIMIT_GGUF_TENSORS 65536              /* tensors in a file */
-#define LIMIT_GGUF_ARRAY (16u << 20)          /* elements of one array */
-#define LIMIT_GGUF_ARRAY_DEPTH 4              /* arrays of arrays */
-#define LIMIT_GGUF_NAME_BYTES 256             /* length of a tensor's name */
-#define LIMIT_GGUF_HEADER_BYTES (80u << 20)   /* keys and tensor records together */
-#define LIMIT_GGUF_PROBES 1024                /* names that collide in the hash table */
-#define LIMIT_GGUF_DIM (1ll << 40)            /* one dimension of a tensor */
+#define LIMIT_GGUF_KEY_BYTES 65535          /* length of a key (the format's own bound) */
+#define LIMIT_GGUF_STRING_BYTES (64u << 20) /* length of one string value */
+#define LIMIT_GGUF_KEYS 65536               /* key-value pairs in a file */
+#define LIMIT_GGUF_TENSORS 65536            /* tensors in a file */
+#define LIMIT_GGUF_ARRAY (16u << 20)        /* elements of one array */
+#define LIMIT_GGUF_ARRAY_DEPTH 4            /* arrays of arrays */
+#define LIMIT_GGUF_NAME_BYTES 256           /* length of a tensor's name */
+#define LIMIT_GGUF_HEADER_BYTES (80u << 20) /* keys and tensor records together */
+#define LIMIT_GGUF_PROBES 1024              /* names that collide in the hash table */
+#define LIMIT_GGUF_DIM (1ll << 40)          /* one dimension of a tensor */
 
 /* Models */
 #define LIMIT_LAYERS 1024
-#define LIMIT_WIDTH (1 << 20)                 /* d_model, d_ff, heads × head size */
+#define LIMIT_WIDTH (1 << 20) /* d_model, d_ff, heads × head size */
 #define LIMIT_HEADS 4096
 #define LIMIT_VOCAB (4 << 20)
 #define LIMIT_CONTEXT (1 << 24)
-#define LIMIT_BATCH_ROWS 4096                 /* rows of one step */
+#define LIMIT_BATCH_ROWS 4096 /* rows of one step */
 #define LIMIT_THREADS 512
 
 /* Text */
-#define LIMIT_TEXT_BYTES (256u << 20)         /* one text to tokenize */
-#define LIMIT_TOKEN_BYTES 4096                /* one vocabulary entry */
+#define LIMIT_TEXT_BYTES (256u << 20) /* one text to tokenize */
+#define LIMIT_TOKEN_BYTES 4096        /* one vocabulary entry */
+#define LIMIT_TOKEN_PROBES 4096       /* collisions of one entry in the vocabulary's tables */
 #define LIMIT_STOP_STRINGS 64
 #define LIMIT_STOP_BYTES 1024
-#define LIMIT_TEMPLATE_BYTES (1u << 20)       /* source of a chat template */
-#define LIMIT_TEMPLATE_DEPTH 128              /* nesting of blocks and expressions */
-#define LIMIT_TEMPLATE_STEPS 4000000          /* nodes evaluated in one rendering */
-#define LIMIT_TEMPLATE_OUTPUT (64u << 20)     /* bytes rendered */
-#define LIMIT_TEMPLATE_MEMORY (256u << 20)    /* bytes of values alive in one rendering */
-#define LIMIT_JSON_DEPTH 128                  /* nesting of a JSON document from outside */
+#define LIMIT_TEMPLATE_BYTES (1u << 20)    /* source of a chat template */
+#define LIMIT_TEMPLATE_DEPTH 128           /* nesting of blocks and expressions */
+#define LIMIT_TEMPLATE_STEPS 4000000       /* nodes evaluated in one rendering */
+#define LIMIT_TEMPLATE_OUTPUT (64u << 20)  /* bytes rendered */
+#define LIMIT_TEMPLATE_MEMORY (256u << 20) /* bytes of values alive in one rendering */
+#define LIMIT_JSON_DEPTH 128               /* nesting of a JSON document from outside */
 #define LIMIT_JSON_BYTES (64u << 20)
 
 #endif

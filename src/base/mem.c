@@ -44,8 +44,8 @@ static void count_add(uint64_t bytes)
 {
     uint64_t live = atomic_fetch_add_explicit(&live_bytes, bytes, memory_order_relaxed) + bytes;
     uint64_t peak = atomic_load_explicit(&peak_bytes, memory_order_relaxed);
-    while (peak < live && !atomic_compare_exchange_weak_explicit(&peak_bytes, &peak, live, memory_order_relaxed,
-                                                                 memory_order_relaxed))
+    while (peak < live && !atomic_compare_exchange_weak_explicit(&peak_bytes, &peak, live,
+                                                                 memory_order_relaxed, memory_order_relaxed))
         ;
 }
 
@@ -104,7 +104,8 @@ void *mem_calloc(size_t count, size_t size_bytes)
 {
     size_t total;
     int fails = attempt_fails();
-    if (fails || __builtin_mul_overflow(count, size_bytes, &total) || total > PTRDIFF_MAX - sizeof(struct header))
+    if (fails || __builtin_mul_overflow(count, size_bytes, &total) ||
+        total > PTRDIFF_MAX - sizeof(struct header))
         return NULL;
     void *base = calloc(1, total + sizeof(struct header));
     return base ? block_finish(base, total, sizeof(struct header)) : NULL;
@@ -185,7 +186,8 @@ void *mem_map(size_t size_bytes)
 {
     if (attempt_fails() || size_bytes > PTRDIFF_MAX)
         return NULL;
-    void *ptr = mmap(NULL, size_bytes ? size_bytes : 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *ptr =
+        mmap(NULL, size_bytes ? size_bytes : 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (ptr == MAP_FAILED)
         return NULL;
     count_add(size_bytes);

@@ -7,13 +7,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-void *mem_alloc(size_t size_bytes);                   /* NULL on failure; size 0 gives a unique pointer */
-void *mem_calloc(size_t count, size_t size_bytes);    /* zeroed; NULL on failure or overflow */
-void *mem_realloc(void *ptr, size_t size_bytes);      /* as realloc; on failure ptr stays valid */
-void *mem_array(size_t count, size_t size_bytes);     /* mem_alloc(count * size), NULL on overflow */
-char *mem_strndup(const char *s, size_t len);         /* NUL-terminated copy */
-void mem_free(void *ptr);                             /* NULL is fine */
-void *mem_aligned(size_t size_bytes);                 /* 64-byte aligned; free with mem_free */
+void *mem_alloc(size_t size_bytes);                /* NULL on failure; size 0 gives a unique pointer */
+void *mem_calloc(size_t count, size_t size_bytes); /* zeroed; NULL on failure or overflow */
+void *mem_realloc(void *ptr, size_t size_bytes);   /* as realloc; on failure ptr stays valid */
+void *mem_array(size_t count, size_t size_bytes);  /* mem_alloc(count * size), NULL on overflow */
+char *mem_strndup(const char *s, size_t len);      /* NUL-terminated copy */
+void mem_free(void *ptr);                          /* NULL is fine */
+void *mem_aligned(size_t size_bytes);              /* 64-byte aligned; free with mem_free */
 /* Whole pages straight from the kernel, zeroed, counted; for pools and large buffers. */
 void *mem_map(size_t size_bytes);
 void mem_unmap(void *ptr, size_t size_bytes);

@@ -27,8 +27,8 @@
 #include <unistd.h>
 
 #define CACHE_LINE 64
-#define SPIN_NS 40000          /* how long to look for work before sleeping */
-#define SPIN_MIN 200           /* bounds of the calibrated number of pauses */
+#define SPIN_NS 40000 /* how long to look for work before sleeping */
+#define SPIN_MIN 200  /* bounds of the calibrated number of pauses */
 #define SPIN_MAX 20000
 #define STACK_BYTES (2u << 20) /* of a worker */
 
@@ -50,12 +50,12 @@ struct pool {
     void *ctx;
     int64_t n, chunk, n_chunks;
 
-    _Alignas(CACHE_LINE) _Atomic int64_t unclaimed; /* chunks nobody has taken yet */
+    _Alignas(CACHE_LINE) _Atomic int64_t unclaimed;  /* chunks nobody has taken yet */
     _Alignas(CACHE_LINE) _Atomic int64_t unfinished; /* chunks not yet reported as done */
-    _Alignas(CACHE_LINE) _Atomic uint32_t epoch;    /* futex of idle workers; one up for every loop */
-    _Atomic uint32_t sleepers;                      /* workers asleep, or about to be */
+    _Alignas(CACHE_LINE) _Atomic uint32_t epoch;     /* futex of idle workers; one up for every loop */
+    _Atomic uint32_t sleepers;                       /* workers asleep, or about to be */
     _Atomic int stop;
-    _Alignas(CACHE_LINE) _Atomic uint32_t waiting;  /* futex of the caller: 1 while it sleeps */
+    _Alignas(CACHE_LINE) _Atomic uint32_t waiting; /* futex of the caller: 1 while it sleeps */
 };
 
 /* ---- waiting ------------------------------------------------------------------------------------------------ */
@@ -142,7 +142,8 @@ static void *worker_main(void *arg)
         if (atomic_load(&p->stop))
             return NULL;
         drain(p, w->index);
-        for (int i = 0; i < p->spin_pauses && atomic_load_explicit(&p->epoch, memory_order_relaxed) == epoch; i++)
+        for (int i = 0; i < p->spin_pauses && atomic_load_explicit(&p->epoch, memory_order_relaxed) == epoch;
+             i++)
             pause_cpu();
         if (atomic_load(&p->epoch) != epoch)
             continue;
@@ -234,7 +235,8 @@ hasten_status pool_create(int n_threads, struct pool **out, struct hasten_error 
     int error = start_workers(p);
     if (error) {
         pool_destroy(p);
-        return error_set(err, HASTEN_ERR_MEMORY, "starting %d workers: no more threads (error %d)", n_threads, error);
+        return error_set(err, HASTEN_ERR_MEMORY, "starting %d workers: no more threads (error %d)", n_threads,
+                         error);
     }
     *out = p;
     return HASTEN_OK;

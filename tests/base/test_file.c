@@ -299,10 +299,14 @@ static void test_short_transfers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_write_and_read), cmocka_unit_test(test_open_errors),
-        cmocka_unit_test(test_disk_full),      cmocka_unit_test(test_names),
-        cmocka_unit_test(test_map),            cmocka_unit_test(test_slurp),
-        cmocka_unit_test(test_slurp_stdin),    cmocka_unit_test(test_fault_sweep),
+        cmocka_unit_test(test_write_and_read),
+        cmocka_unit_test(test_open_errors),
+        cmocka_unit_test(test_disk_full),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_map),
+        cmocka_unit_test(test_slurp),
+        cmocka_unit_test(test_slurp_stdin),
+        cmocka_unit_test(test_fault_sweep),
         cmocka_unit_test(test_short_transfers),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

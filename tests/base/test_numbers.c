@@ -12,10 +12,10 @@ static void test_philox(void **state)
     (void)state;
     static const uint32_t vectors[3][10] = {
         {0, 0, 0, 0, 0, 0, 0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8},
-        {0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff, 0x408f276d, 0x41c83b0e, 0xa20bc7c6,
-         0x6d5451fd},
-        {0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344, 0xa4093822, 0x299f31d0, 0xd16cfe09, 0x94fdcceb, 0x5001e420,
-         0x24126ea1},
+        {0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff, 0x408f276d, 0x41c83b0e,
+         0xa20bc7c6, 0x6d5451fd},
+        {0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344, 0xa4093822, 0x299f31d0, 0xd16cfe09, 0x94fdcceb,
+         0x5001e420, 0x24126ea1},
     };
     for (size_t i = 0; i < N_ELEMENTS(vectors); i++) {
         uint32_t out[4];
@@ -75,7 +75,8 @@ static void test_cpu_mask(void **state)
     assert_int_equal((all & CPU_AVX2) != 0, avx2);
     assert_int_equal((all & CPU_AVX512_VNNI) != 0, vnni);
     assert_int_equal((all & CPU_AVX512_BF16) != 0, bf16);
-    assert_int_equal((all & CPU_AVX512) != 0, __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"));
+    assert_int_equal((all & CPU_AVX512) != 0,
+                     __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"));
 #endif
 }
 
@@ -96,7 +97,7 @@ static void test_cpu_text(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_philox), cmocka_unit_test(test_seed),     cmocka_unit_test(test_clock),
+        cmocka_unit_test(test_philox),   cmocka_unit_test(test_seed),     cmocka_unit_test(test_clock),
         cmocka_unit_test(test_cpu_mask), cmocka_unit_test(test_cpu_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -33,8 +33,8 @@ struct loop {
 static void body(void *ctx, int64_t begin, int64_t end, int worker)
 {
     struct loop *l = ctx;
-    if (worker < 0 || worker >= l->n_threads || begin < 0 || end > l->n || begin >= end || end - begin > l->chunk ||
-        begin % l->chunk != 0)
+    if (worker < 0 || worker >= l->n_threads || begin < 0 || end > l->n || begin >= end ||
+        end - begin > l->chunk || begin % l->chunk != 0)
         atomic_fetch_add(&l->bad, 1);
     for (int64_t i = begin; i < end; i++)
         l->seen[i] += l->generation;
@@ -62,7 +62,8 @@ static void many_loops(int n_threads, int n_loops)
         pool_for(p, l->n, l->chunk, body, l);
         for (int64_t i = 0; i < l->n; i++)
             if (l->seen[i] != g)
-                fail_msg("loop %d with %d threads: iteration %ld ran for %d", g, n_threads, (long)i, l->seen[i]);
+                fail_msg("loop %d with %d threads: iteration %ld ran for %d", g, n_threads, (long)i,
+                         l->seen[i]);
         if (g % 1000 == 0) { /* let the workers fall asleep now and then */
             struct timespec t = {0, 1000000};
             nanosleep(&t, NULL);

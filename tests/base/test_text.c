@@ -13,7 +13,8 @@ static void test_statuses(void **state)
         assert_true(strlen(hasten_status_text((hasten_status)i)) > 3);
         assert_int_equal(hasten_exit_code((hasten_status)i) == 0, i == HASTEN_OK);
         for (int j = 0; j < i; j++)
-            assert_string_not_equal(hasten_status_text((hasten_status)i), hasten_status_text((hasten_status)j));
+            assert_string_not_equal(hasten_status_text((hasten_status)i),
+                                    hasten_status_text((hasten_status)j));
     }
     assert_int_equal(hasten_exit_code(HASTEN_ERR_USAGE), 2);
     assert_int_equal(hasten_exit_code(HASTEN_ERR_FILE), 3);
@@ -100,12 +101,9 @@ static void test_depth(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_statuses),
-        cmocka_unit_test(test_set),
-        cmocka_unit_test(test_control_bytes),
-        cmocka_unit_test(test_truncation),
-        cmocka_unit_test(test_prefix),
-        cmocka_unit_test(test_depth),
+        cmocka_unit_test(test_statuses),      cmocka_unit_test(test_set),
+        cmocka_unit_test(test_control_bytes), cmocka_unit_test(test_truncation),
+        cmocka_unit_test(test_prefix),        cmocka_unit_test(test_depth),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
