@@ -42,8 +42,9 @@ struct sampler; /* scratch for one vocabulary size; nothing in it survives a cal
 hasten_status sampler_open(int32_t n_vocab, struct sampler **out, struct hasten_error *err);
 void sampler_close(struct sampler *s);
 /* logits[n_vocab] are not changed. path[n_path]: the tokens before this one (prompt and answer). position:
- * absolute position of the token being chosen. top: NULL or [n_logprobs]. A row without a single finite logit
- * is HASTEN_ERR_NON_FINITE. */
+ * absolute position of the token being chosen. top: NULL (no log-probabilities are computed, chosen->logprob is
+ * NaN) or [n_logprobs]. Non-finite logits are never chosen; a row without a single finite one is
+ * HASTEN_ERR_NON_FINITE. */
 hasten_status sampler_choose(struct sampler *sampler, const struct sampler_settings *s, const float *logits,
                              const int32_t *path, int64_t n_path, int64_t position, struct token_logprob *chosen,
                              struct token_logprob *top, struct hasten_error *err);

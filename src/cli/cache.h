@@ -1,0 +1,33 @@
+/* The user's cache of models, and the table of models that `pull` can fetch.
+ *
+ * Layout: ${HASTEN_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/hasten}/models/<name>/<file>. */
+#ifndef HASTEN_CLI_CACHE_H
+#define HASTEN_CLI_CACHE_H
+#include "base/error.h"
+#include "base/mem.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+/* A model that packages of the Python index carry, whole or in parts that are joined in order. */
+struct table_model {
+    const char *name;
+    const char *file;    /* its name in the cache; "" : a directory of files */
+    const char *package; /* printf format with the part's number when n_parts > 1 */
+    const char *version;
+    const char *member;  /* path inside the package, printf format likewise; a directory when file is "" */
+    int n_parts, first_member; /* packages count from 1; members from first_member */
+    uint64_t bytes;
+    const char *sha256;  /* of the joined file; of the main file (model.safetensors) for a directory */
+    const char *about;
+};
+const struct table_model *model_table_find(const char *name);
+const struct table_model *model_table_at(int i); /* NULL after the last */
+
+/* "…/models" into out. HASTEN_ERR_USAGE when neither variable nor HOME is set. */
+hasten_status cache_models_dir(struct buf *out, struct hasten_error *err);
+/* The path of a table model in the cache (present or not). */
+hasten_status cache_path(const struct table_model *m, struct buf *out, struct hasten_error *err);
+/* MODEL of the command line -> path: a file, or a name in the cache. */
+hasten_status model_resolve(const char *arg, struct buf *out, struct hasten_error *err);
+
+#endif

@@ -1,0 +1,33 @@
+/* A conversation over one sequence: messages in, answers out, only new tokens prefilled. */
+#ifndef HASTEN_CLI_CHAT_H
+#define HASTEN_CLI_CHAT_H
+#include "cli/generate.h"
+#include "text/prompt.h"
+
+struct chat { /* zero-initialise, then chat_open */
+    struct session *session;
+    struct sampling *law;
+    struct ui *ui;
+    struct prompter *prompter; /* NULL: raw completion; the transcript is the prompt */
+    struct json_t *messages;   /* the conversation */
+    struct buf said;           /* exact text behind the ids */
+    struct tokens ids;         /* what the sequence was last asked to hold: prompt and answer */
+};
+
+/* raw: do not use the template. system: NULL, or the first message. */
+hasten_status chat_open(struct chat *c, struct session *s, struct sampling *law, struct ui *ui, bool raw,
+                        const char *system, struct hasten_error *err);
+void chat_close(struct chat *c);
+
+/* Adds the user's text, answers, adds the answer. A failed turn leaves the conversation as it was. */
+hasten_status chat_turn(struct chat *c, const char *text, size_t len, answer_fn show, void *show_ctx,
+                        struct answer *out, struct hasten_error *err);
+/* Forgets the conversation but the system message; system non-NULL: replaces it ("" removes it). */
+hasten_status chat_restart(struct chat *c, const char *system, struct hasten_error *err);
+/* Takes the last answer and its question back. out: the question (appended). False: there is none. */
+bool chat_take_back(struct chat *c, struct buf *out);
+
+/* The loop on a terminal; returns an exit status. */
+int chat_loop(struct chat *c);
+
+#endif

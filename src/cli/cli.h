@@ -1,0 +1,76 @@
+/* What the commands share: the table of commands, the manners of output, interrupts.
+ *
+ * stdout carries the answer and nothing else. Notes and progress go to stderr, and only to a terminal unless
+ * -v; -q silences them. An error is one line on stderr: `hasten: WHAT: FOUND (expected ...)`. */
+#ifndef HASTEN_CLI_CLI_H
+#define HASTEN_CLI_CLI_H
+#include "cli/options.h"
+#include "hasten/hasten.h"
+
+struct command {
+    const char *name;
+    const char *synopsis; /* after the name: "MODEL [-p TEXT | -f FILE | < FILE]" */
+    const char *summary;  /* one line */
+    const char *text;     /* paragraphs of --help after the options; may be NULL */
+    int (*run)(const struct command *c, int argc, char **argv); /* argv after the command's name; exit status */
+};
+
+const struct command *command_find(const char *name);
+const struct command *command_at(int i); /* NULL after the last */
+
+/* ---- options and manners that every command has -------------------------------------------------------- */
+
+struct ui {
+    bool quiet, verbose, json, help;
+    bool shown;         /* a progress line stands on the terminal */
+    uint64_t last_ns;   /* when it was drawn */
+};
+
+/* The group "Output": --json -q -v --help. */
+struct option_group ui_group(struct ui *ui);
+
+/* Parses, and answers --help: returns -1 to go on, else the exit status. groups[0] must be ui_group's. */
+int command_parse(const struct command *c, struct ui *ui, struct option_group *groups, int n_groups,
+                  int max_positional, int argc, char **argv, struct option_positionals *pos);
+
+/* Prints the one line and returns the exit status. */
+int cli_fail(const struct hasten_error *err);
+/* The same for usage errors of a command: prefix "run: ". */
+int cli_usage(const struct command *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+void ui_note(struct ui *ui, const char *fmt, ...) __attribute__((format(printf, 2, 3)));   /* unless quiet */
+void ui_detail(struct ui *ui, const char *fmt, ...) __attribute__((format(printf, 2, 3))); /* -v only */
+/* A line redrawn in place, at most ten times a second; only on a terminal. done of total in units. */
+void ui_progress(struct ui *ui, const char *what, uint64_t done, uint64_t total, const char *unit, uint64_t since_ns);
+void ui_progress_end(struct ui *ui); /* wipes the line */
+
+/* Flushes stdout; a failed write is HASTEN_ERR_DISK. Returns the exit status, 0 if all is well. */
+int cli_finish(int exit_status);
+int cli_out(const void *data, size_t len); /* to stdout, flushed; 0, or -1 */
+
+/* ---- interrupts ---------------------------------------------------------------------------------------- */
+
+/* The flag that Ctrl-C sets while armed (a second Ctrl-C ends the process at once with 130). */
+const volatile int *interrupt_arm(void);
+void interrupt_disarm(void);
+bool interrupt_seen(void);
+void interrupt_clear(void);
+
+/* ---- JSON ---------------------------------------------------------------------------------------------- */
+
+/* A JSON string of any bytes: what is not UTF-8 becomes U+FFFD. A new reference, NULL when out of memory. */
+struct json_t *json_bytes(const char *data, size_t len);
+/* Prints v as one line on stdout and releases it (NULL: out of memory). Returns an exit status. */
+int cli_json(struct json_t *v);
+
+int cmd_run(const struct command *c, int argc, char **argv);
+int cmd_tokenize(const struct command *c, int argc, char **argv);
+int cmd_detokenize(const struct command *c, int argc, char **argv);
+int cmd_template(const struct command *c, int argc, char **argv);
+int cmd_info(const struct command *c, int argc, char **argv);
+int cmd_eval(const struct command *c, int argc, char **argv);
+int cmd_bench(const struct command *c, int argc, char **argv);
+int cmd_pull(const struct command *c, int argc, char **argv);
+int cmd_doctor(const struct command *c, int argc, char **argv);
+
+#endif

@@ -1,0 +1,240 @@
+/* `hasten info`: what a GGUF file holds, and the memory that running it takes. Works without tensors too; then
+ * there is no memory plan. */
+#include "base/limits.h"
+#include "cli/session.h"
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+struct info_args {
+    bool tensors;
+    struct ui ui;
+    struct model_args model;
+};
+
+static const struct option_def info_defs[] = {
+    {"tensors", NULL, OPT_FLAG, offsetof(struct info_args, tensors), 0, 0, NULL, NULL, "list every tensor"},
+};
+
+struct type_sum { /* tensors of one type */
+    const struct quant_type *type;
+    int64_t n;
+    uint64_t bytes;
+};
+
+struct facts {
+    const struct gguf *g;
+    const char *path;
+    struct gguf_str arch, name;
+    struct type_sum types[64];
+    int n_types;
+    uint64_t n_params;
+    const char *vocab; /* "bpe/qwen2"; NULL: none or unsupported */
+    int32_t n_vocab;
+    bool has_plan, has_template;
+    struct hasten_plan plan;
+    int32_t n_ctx;
+    char why_no_plan[1024];
+};
+
+static void count_tensors(struct facts *f)
+{
+    for (int64_t i = 0; i < gguf_n_tensors(f->g); i++) {
+        const struct gguf_tensor *t = gguf_tensor_at(f->g, i);
+        int k = 0;
+        while (k < f->n_types && f->types[k].type != t->type)
+            k++;
+        if (k == 64)
+            continue;
+        if (k == f->n_types)
+            f->types[f->n_types++] = (struct type_sum){.type = t->type};
+        f->types[k].n++;
+        f->types[k].bytes += t->size_bytes;
+        f->n_params += (uint64_t)t->ne[0] * (uint64_t)t->ne[1] * (uint64_t)t->ne[2] * (uint64_t)t->ne[3];
+    }
+}
+
+/* The plan of an engine on this file, when the model can be run at all. */
+static void plan_memory(struct facts *f, const struct hasten_engine_settings *wanted)
+{
+    struct hasten_model *m = NULL;
+    struct hasten_error err;
+    struct hasten_engine_settings s = *wanted;
+    hasten_status st = hasten_model_open(f->path, &m, &err);
+    if (!st && s.n_ctx == 0)
+        s.n_ctx = hasten_model_n_ctx_train(m) < 4096 ? hasten_model_n_ctx_train(m) : 4096;
+    if (!st)
+        st = hasten_engine_plan(m, &s, &f->plan, &err);
+    hasten_model_close(m);
+    f->n_ctx = s.n_ctx;
+    f->has_plan = !st;
+    if (st)
+        snprintf(f->why_no_plan, sizeof f->why_no_plan, "%s", err.message);
+}
+
+static json_t *keys_json(const struct gguf *g)
+{
+    json_t *keys = json_object();
+    char value[256];
+    for (int64_t i = 0; i < gguf_n_keys(g); i++) {
+        gguf_value_text(g, i, value, sizeof value);
+        json_object_set_new(keys, gguf_key(g, i), json_bytes(value, strlen(value)));
+    }
+    return keys;
+}
+
+static json_t *tensors_json(const struct gguf *g)
+{
+    json_t *list = json_array();
+    for (int64_t i = 0; i < gguf_n_tensors(g); i++) {
+        const struct gguf_tensor *t = gguf_tensor_at(g, i);
+        json_t *ne = json_array();
+        for (int d = 0; d < t->n_dims; d++)
+            json_array_append_new(ne, json_integer(t->ne[d]));
+        json_array_append_new(list, json_pack("{s:o, s:s, s:o, s:I, s:I}", "name", json_bytes(t->name, strlen(t->name)),
+                                              "type", t->type->name, "shape", ne, "offset", (json_int_t)t->offset,
+                                              "bytes", (json_int_t)t->size_bytes));
+    }
+    return list;
+}
+
+static json_t *plan_json(const struct facts *f)
+{
+    if (!f->has_plan)
+        return json_null();
+    return json_pack("{s:i, s:I, s:I, s:I, s:I, s:I}", "context", (int)f->n_ctx, "file_bytes",
+                     (json_int_t)f->plan.file_bytes, "kv_bytes", (json_int_t)f->plan.kv_bytes, "compute_bytes",
+                     (json_int_t)f->plan.compute_bytes, "base_bytes", (json_int_t)f->plan.base_bytes, "total_bytes",
+                     (json_int_t)f->plan.total_bytes);
+}
+
+static int print_json(const struct facts *f, bool tensors)
+{
+    json_t *types = json_object();
+    for (int i = 0; i < f->n_types; i++)
+        json_object_set_new(types, f->types[i].type->name,
+                            json_pack("{s:I, s:I}", "tensors", (json_int_t)f->types[i].n, "bytes", (json_int_t)f->types[i].bytes));
+    json_t *v = json_pack("{s:o, s:I, s:i, s:o, s:o, s:s?, s:i, s:b, s:I, s:I, s:o, s:o, s:o}", "path",
+                          json_bytes(f->path, strlen(f->path)), "file_bytes", (json_int_t)gguf_file_bytes(f->g),
+                          "gguf_version", (int)gguf_version(f->g), "architecture", json_bytes(f->arch.data, f->arch.len),
+                          "name", json_bytes(f->name.data, f->name.len), "tokenizer", f->vocab, "n_vocab",
+                          (int)f->n_vocab, "chat_template", (int)f->has_template, "n_tensors",
+                          (json_int_t)gguf_n_tensors(f->g), "n_params", (json_int_t)f->n_params, "types", types,
+                          "memory", plan_json(f), "keys", keys_json(f->g));
+    if (v && tensors)
+        json_object_set_new(v, "tensors", tensors_json(f->g));
+    return cli_json(v);
+}
+
+static double mib(uint64_t bytes)
+{
+    return (double)bytes / 1048576.0;
+}
+
+static void print_memory(const struct facts *f)
+{
+    if (f->has_plan)
+        printf("memory       %.1f MiB at a context of %d: file %.1f, KV %.1f, compute %.1f, base %.1f\n",
+               mib(f->plan.total_bytes), (int)f->n_ctx, mib(f->plan.file_bytes), mib(f->plan.kv_bytes),
+               mib(f->plan.compute_bytes), mib(f->plan.base_bytes));
+    else
+        printf("memory       cannot be run: %s\n", f->why_no_plan);
+}
+
+/* Bytes of a file shown on a terminal: control characters become '?'. */
+static void print_clean(const char *s, size_t len)
+{
+    for (size_t i = 0; i < len && i < 200; i++)
+        putchar((unsigned char)s[i] < 32 || s[i] == 127 ? '?' : s[i]);
+}
+
+static void print_text(const char *label, struct gguf_str s)
+{
+    printf("%-12s ", label);
+    print_clean(s.data, s.len);
+    putchar('\n');
+}
+
+static int print_table(const struct facts *f, bool tensors)
+{
+    char value[200];
+    printf("file         %s\n", f->path);
+    printf("size         %.1f MiB, GGUF version %u\n", mib(gguf_file_bytes(f->g)), (unsigned)gguf_version(f->g));
+    print_text("architecture", f->arch);
+    print_text("name", f->name);
+    printf("tokenizer    %s, %d tokens, %s chat template\n", f->vocab ? f->vocab : "none", (int)f->n_vocab,
+           f->has_template ? "with" : "no");
+    printf("tensors      %" PRId64 ", %.1f M parameters\n", gguf_n_tensors(f->g), (double)f->n_params / 1e6);
+    for (int i = 0; i < f->n_types; i++)
+        printf("  %-8s   %5" PRId64 " tensors  %10.1f MiB\n", f->types[i].type->name, f->types[i].n, mib(f->types[i].bytes));
+    print_memory(f);
+    printf("keys         %" PRId64 "\n", gguf_n_keys(f->g));
+    for (int64_t i = 0; i < gguf_n_keys(f->g); i++) {
+        gguf_value_text(f->g, i, value, 80);
+        printf("  ");
+        print_clean(gguf_key(f->g, i), strlen(gguf_key(f->g, i)));
+        printf(" = ");
+        print_clean(value, strlen(value));
+        putchar('\n');
+    }
+    for (int64_t i = 0; i < gguf_n_tensors(f->g) && tensors; i++) {
+        const struct gguf_tensor *t = gguf_tensor_at(f->g, i);
+        printf("  %-40s %-6s [%" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 "] %" PRIu64 " bytes\n", t->name,
+               t->type->name, t->ne[0], t->ne[1], t->ne[2], t->ne[3], t->size_bytes);
+    }
+    return cli_finish(0);
+}
+
+static int info(const struct info_args *a, const char *path, const struct gguf *g,
+                const struct hasten_engine_settings *settings)
+{
+    struct facts f = {.g = g, .path = path};
+    struct gguf_str template = {NULL, 0};
+    struct vocab *v = NULL;
+    struct hasten_error err;
+    hasten_status st = gguf_opt_str(g, "general.architecture", &f.arch, &err);
+    if (!st)
+        st = gguf_opt_str(g, "general.name", &f.name, &err);
+    if (!st)
+        st = gguf_opt_str(g, "tokenizer.chat_template", &template, &err);
+    if (st)
+        return cli_fail(&err);
+    f.has_template = template.len > 0;
+    count_tensors(&f);
+    if (vocab_open(g, &v, &err) == HASTEN_OK) {
+        f.vocab = vocab_describe(v);
+        f.n_vocab = vocab_size(v);
+    }
+    if (gguf_n_tensors(g) > 0)
+        plan_memory(&f, settings);
+    else
+        snprintf(f.why_no_plan, sizeof f.why_no_plan, "the file has no tensors");
+    int rc = a->ui.json ? print_json(&f, a->tensors) : print_table(&f, a->tensors);
+    vocab_close(v);
+    return rc;
+}
+
+int cmd_info(const struct command *c, int argc, char **argv)
+{
+    struct info_args a = {0};
+    struct option_group groups[] = {ui_group(&a.ui), {.title = "Info:", .defs = info_defs, .n = 1, .dst = &a},
+                                    model_group(&a.model)};
+    struct option_positionals pos;
+    struct hasten_error err;
+    int rc = command_parse(c, &a.ui, groups, 3, 1, argc, argv, &pos);
+    if (rc >= 0)
+        return rc;
+    struct hasten_engine_settings settings;
+    struct buf path = {0};
+    struct gguf *g = NULL;
+    model_settings(&a.model, &groups[2], &settings);
+    const char *model = model_argument(&a.model, &pos, &err);
+    hasten_status st = model ? model_resolve(model, &path, &err) : HASTEN_ERR_USAGE;
+    if (!st)
+        st = gguf_open(path.data, &g, &err);
+    rc = st ? cli_fail(&err) : info(&a, path.data, g, &settings);
+    gguf_close(g);
+    buf_free(&path);
+    return rc;
+}

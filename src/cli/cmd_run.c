@@ -1,0 +1,159 @@
+/* `hasten run`: where the prompt comes from, and how the answer leaves. One answer, a chat on a terminal, or
+ * the turns of a file. */
+#include "base/file.h"
+#include "base/limits.h"
+#include "cli/chat.h"
+#include <jansson.h>
+#include <string.h>
+#include <unistd.h>
+
+struct run_args {
+    const char *prompt, *file, *system, *turns;
+    bool raw;
+    struct ui ui;
+    struct model_args model;
+    struct sample_args sample;
+};
+
+static const struct option_def run_defs[] = {
+    {"prompt", "p", OPT_STRING, offsetof(struct run_args, prompt), 0, 0, NULL, "TEXT", "the prompt"},
+    {"file", "f", OPT_STRING, offsetof(struct run_args, file), 0, 0, NULL, "FILE", "the prompt from a file; - is stdin"},
+    {"system", "sys", OPT_STRING, offsetof(struct run_args, system), 0, 0, NULL, "TEXT", "system prompt"},
+    {"raw", NULL, OPT_FLAG, offsetof(struct run_args, raw), 0, 0, NULL, NULL, "plain completion, without the chat template"},
+    {"turns", NULL, OPT_STRING, offsetof(struct run_args, turns), 0, 0, NULL, "FILE",
+     "a JSON array of user messages, answered in turn as JSON lines"},
+};
+
+static int show_on_stdout(void *ctx, const char *bytes, size_t len)
+{
+    (void)ctx;
+    return cli_out(bytes, len);
+}
+
+static int exit_of(const struct answer *a)
+{
+    return a->finish == FINISH_INTERRUPTED ? 130 : 0;
+}
+
+static int answer_once(struct chat *c, const char *text, size_t len)
+{
+    struct answer a = {0};
+    struct hasten_error err;
+    bool json = c->ui->json;
+    int rc;
+    hasten_status st = chat_turn(c, text, len, json ? NULL : show_on_stdout, NULL, &a, &err);
+    if (st) {
+        rc = cli_fail(&err);
+    } else if (json) {
+        rc = cli_json(answer_json(c->session, c->law, &a));
+        rc = rc ? rc : exit_of(&a);
+    } else {
+        if (isatty(STDOUT_FILENO))
+            cli_out("\n", 1);
+        rc = cli_finish(exit_of(&a));
+        ui_detail(c->ui, "%d tokens read in %.0f ms, %d written in %.0f ms (%.1f a second), seed %llu",
+                  (int)(a.prompt_n - a.cached_n), a.prompt_ms, (int)a.predicted_n, a.predicted_ms,
+                  a.predicted_ms > 0 ? 1e3 * (a.predicted_n - 1) / a.predicted_ms : 0,
+                  (unsigned long long)c->law->settings.seed);
+    }
+    answer_free(&a);
+    return rc;
+}
+
+static int answer_turns(struct chat *c, const char *path)
+{
+    struct hasten_error err;
+    char *text = NULL;
+    size_t len = 0;
+    json_t *turns = NULL;
+    int rc = 0;
+    hasten_status st = file_slurp(path, LIMIT_JSON_BYTES, &text, &len, &err);
+    if (!st)
+        st = json_parse(path, text, len, &turns, &err);
+    if (!st && !json_is_array(turns))
+        st = error_set(&err, HASTEN_ERR_USAGE, "%s: not a JSON array (expected an array of user messages)", path);
+    if (st)
+        rc = cli_fail(&err);
+    c->ui->json = true;
+    for (size_t i = 0; i < json_array_size(turns) && !rc; i++) {
+        const json_t *t = json_array_get(turns, i);
+        if (json_is_string(t)) {
+            rc = answer_once(c, json_string_value(t), json_string_length(t));
+        } else {
+            error_set(&err, HASTEN_ERR_USAGE, "%s: element %zu is not a string (expected a user message)", path, i);
+            rc = cli_fail(&err);
+        }
+    }
+    json_decref(turns);
+    mem_free(text);
+    return rc;
+}
+
+/* The prompt of a run: -p, -f or stdin. *text stays NULL when it is to be a chat. */
+static hasten_status find_prompt(const struct run_args *a, char **text, size_t *len, struct hasten_error *err)
+{
+    if (a->turns)
+        return HASTEN_OK;
+    if (a->prompt) {
+        *text = mem_strndup(a->prompt, strlen(a->prompt));
+        *len = strlen(a->prompt);
+        return *text ? HASTEN_OK : error_set(err, HASTEN_ERR_MEMORY, "run: out of memory");
+    }
+    if (!a->file && isatty(STDIN_FILENO))
+        return HASTEN_OK;
+    return file_slurp(a->file ? a->file : "-", LIMIT_TEXT_BYTES, text, len, err);
+}
+
+static int run_with(struct run_args *a, struct session *s, struct sampling *law, const char *text, size_t len)
+{
+    struct chat c = {0};
+    struct hasten_error err;
+    if (chat_open(&c, s, law, &a->ui, a->raw, a->system, &err))
+        return cli_fail(&err);
+    int rc = a->turns ? answer_turns(&c, a->turns) : text ? answer_once(&c, text, len) : chat_loop(&c);
+    chat_close(&c);
+    return rc;
+}
+
+static int run(struct run_args *a, struct option_group *groups, const struct option_positionals *pos)
+{
+    struct hasten_error err;
+    struct hasten_engine_settings settings;
+    struct session s = {0};
+    struct sampling law = {0};
+    char *text = NULL;
+    size_t len = 0;
+    const char *model = model_argument(&a->model, pos, &err);
+    hasten_status st = model ? HASTEN_OK : HASTEN_ERR_USAGE;
+    if (!st && (a->prompt != NULL) + (a->file != NULL) + (a->turns != NULL) > 1)
+        st = error_set(&err, HASTEN_ERR_USAGE, "run: -p, -f and --turns together (expected one of them)");
+    if (!st)
+        st = find_prompt(a, &text, &len, &err);
+    model_settings(&a->model, &groups[2], &settings);
+    if (!st)
+        st = session_open(model, &settings, &a->ui, &s, &err);
+    if (!st)
+        st = sampling_open(&a->sample, &groups[3], &s, &law, &err);
+    int rc = st ? cli_fail(&err) : run_with(a, &s, &law, text, len);
+    sampling_close(&law);
+    session_close(&s);
+    mem_free(text);
+    return rc;
+}
+
+int cmd_run(const struct command *c, int argc, char **argv)
+{
+    struct run_args a = {0};
+    sample_args_init(&a.sample);
+    struct option_group groups[] = {ui_group(&a.ui),
+                                    {.title = "Prompt:", .defs = run_defs, .n = 5, .dst = &a},
+                                    model_group(&a.model),
+                                    sample_group(&a.sample)};
+    struct option_positionals pos;
+    int rc = command_parse(c, &a.ui, groups, 4, 1, argc, argv, &pos);
+    if (rc >= 0)
+        return rc;
+    rc = run(&a, groups, &pos);
+    options_free(groups, 4);
+    return rc;
+}

@@ -1,0 +1,59 @@
+/* One answer: prefill what the sequence does not hold yet, then decode token by token until something ends it. */
+#ifndef HASTEN_CLI_GENERATE_H
+#define HASTEN_CLI_GENERATE_H
+#include "cli/session.h"
+#include "sample/sampler.h"
+#include "text/detok.h"
+
+/* Options of the group "Sampling:". NaN and -1 mean: not given. */
+struct sample_args {
+    float temperature, top_p, min_p, repeat_penalty, presence_penalty, frequency_penalty;
+    int32_t top_k, penalty_last_n, n_logprobs, n_predict;
+    uint64_t seed;
+    bool ignore_eos;
+    struct option_list bias, stops;
+};
+void sample_args_init(struct sample_args *a);
+struct option_group sample_group(struct sample_args *a);
+
+/* The law for one run: options, else the file's general.sampling.*, else the defaults; bias with the end
+ * tokens forbidden by --ignore-eos; a seed from the system when none was given. Zero-initialise. */
+struct sampling {
+    struct sampler *sampler;
+    struct sampler_settings settings;
+    struct logit_bias *bias;
+    struct gguf_str *stops;
+    int n_stops;
+    int32_t n_predict; /* -1: no bound */
+    bool logprobs;
+};
+hasten_status sampling_open(const struct sample_args *a, const struct option_group *g, const struct session *s,
+                            struct sampling *out, struct hasten_error *err);
+void sampling_close(struct sampling *s);
+
+enum finish { FINISH_STOP, FINISH_LENGTH, FINISH_INTERRUPTED };
+
+struct answer { /* zero-initialise */
+    struct buf text;
+    struct tokens ids;      /* generated; the token that ended the turn is not among them */
+    enum finish finish;
+    bool by_stop_string;
+    int32_t prompt_n, cached_n, predicted_n; /* predicted_n counts the ending token too */
+    double prompt_ms, predicted_ms;
+    struct token_logprob *chosen, *top; /* with logprobs: [ids.n], [ids.n × n_logprobs] */
+    int64_t cap_logprobs;
+};
+void answer_free(struct answer *a);
+
+typedef int (*answer_fn)(void *ctx, const char *bytes, size_t len); /* non-zero: the reader is gone */
+
+/* ids[n]: the whole prompt. The sequence keeps its longest common prefix with them. show: NULL, or gets the
+ * text as it comes. Ctrl-C (interrupt.c) ends the answer with FINISH_INTERRUPTED. */
+hasten_status answer_generate(struct session *s, const struct sampling *law, const int32_t *ids, int64_t n,
+                              answer_fn show, void *show_ctx, struct ui *ui, struct answer *out,
+                              struct hasten_error *err);
+
+/* {"text","tokens","finish_reason","seed","timings",...,"methods"}; NULL when out of memory. */
+struct json_t *answer_json(const struct session *s, const struct sampling *law, const struct answer *a);
+
+#endif

@@ -1,0 +1,48 @@
+/* Ctrl-C. A signal handler can reach nothing but static storage, so the flag here is the one piece of mutable
+ * global state of the command (the library has none). While armed, the first SIGINT sets the flag, which the
+ * engine polls; a second one before the flag is cleared ends the process with 130. */
+#include "cli/cli.h"
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+static volatile int flag;
+
+static void on_interrupt(int sig)
+{
+    (void)sig;
+    if (flag)
+        _exit(130);
+    flag = 1;
+}
+
+static void set_handler(void (*fn)(int))
+{
+    struct sigaction sa;
+    memset(&sa, 0, sizeof sa);
+    sa.sa_handler = fn;
+    sigemptyset(&sa.sa_mask);
+    sigaction(SIGINT, &sa, NULL);
+}
+
+const volatile int *interrupt_arm(void)
+{
+    flag = 0;
+    set_handler(on_interrupt);
+    return &flag;
+}
+
+void interrupt_disarm(void)
+{
+    set_handler(SIG_DFL);
+}
+
+bool interrupt_seen(void)
+{
+    return flag != 0;
+}
+
+void interrupt_clear(void)
+{
+    flag = 0;
+}

@@ -1,0 +1,97 @@
+/* The command `hasten`: the table of commands and the dispatch. Everything else lies in cmd_*.c. */
+#include "cli/cli.h"
+#include <stdio.h>
+#include <string.h>
+
+static int cmd_help(const struct command *c, int argc, char **argv);
+
+static const struct command commands[] = {
+    {"run", "MODEL [-p TEXT | -f FILE | < FILE]", "answer a prompt, or chat in the terminal",
+     "Without a prompt on a terminal it is a chat: /help lists its commands, Ctrl-C stops an answer.\n"
+     "Without -p and -f, and when stdin is not a terminal, stdin is the prompt.\n"
+     "--turns FILE answers the user messages of a JSON array one after another in one conversation and\n"
+     "prints one JSON object per turn (a chat for scripts).\n",
+     cmd_run},
+    {"tokenize", "MODEL [--special] [--no-bos] < text", "text to token ids, as a JSON array", NULL, cmd_tokenize},
+    {"detokenize", "MODEL [--special] < ids", "token ids (a JSON array) back to bytes", NULL, cmd_detokenize},
+    {"template", "MODEL [--add-generation-prompt] [--tools FILE] < messages.json",
+     "render the model's chat template on an array of messages", NULL, cmd_template},
+    {"info", "MODEL [--tensors]", "what is in a model file, and the memory it needs", NULL, cmd_info},
+    {"eval", "MODEL (--ppl FILE | --ids FILE) [-c N] [--stride N]", "perplexity of a text; raw logits",
+     "The text is cut into windows of -c tokens, each evaluated from an empty context; every token after the\n"
+     "first of a window is scored (with --stride: every token not scored before). --logits writes one row of\n"
+     "n_vocab float32 per scored token, in order.\n",
+     cmd_eval},
+    {"bench", "MODEL [-p N] [-n N] [-r N]", "speed of prefill and decode", NULL, cmd_bench},
+    {"pull", "NAME", "fetch a model of the built-in table into the cache", NULL, cmd_pull},
+    {"doctor", "", "what this machine can do, and what Hasten makes of it", NULL, cmd_doctor},
+    {"help", "[COMMAND]", "help on a command", NULL, cmd_help},
+};
+
+#define N_COMMANDS ((int)(sizeof commands / sizeof *commands))
+
+const struct command *command_at(int i)
+{
+    return i >= 0 && i < N_COMMANDS ? &commands[i] : NULL;
+}
+
+const struct command *command_find(const char *name)
+{
+    for (int i = 0; i < N_COMMANDS; i++)
+        if (strcmp(commands[i].name, name) == 0)
+            return &commands[i];
+    return NULL;
+}
+
+static int usage(FILE *to)
+{
+    fprintf(to, "usage: hasten COMMAND [OPTIONS]\n\n");
+    for (int i = 0; i < N_COMMANDS; i++)
+        fprintf(to, "  %-12s %s\n", commands[i].name, commands[i].summary);
+    fprintf(to, "\nhasten help COMMAND lists its options; every option is also HASTEN_<OPTION> in the environment.\n"
+                "exit status: 0 done, 1 the answer is no, 2 usage, 3 bad or unsupported file, 4 memory or disk,\n"
+                "5 network, 130 interrupted\n");
+    return to == stdout ? cli_finish(0) : 2;
+}
+
+static int unknown_command(const char *name)
+{
+    const char *names[N_COMMANDS];
+    for (int i = 0; i < N_COMMANDS; i++)
+        names[i] = commands[i].name;
+    const char *near = nearest_word(name, names, N_COMMANDS);
+    struct hasten_error err;
+    if (near)
+        error_set(&err, HASTEN_ERR_USAGE, "unknown command '%s' (did you mean %s?)", name, near);
+    else
+        error_set(&err, HASTEN_ERR_USAGE, "unknown command '%s' (hasten help lists the commands)", name);
+    return cli_fail(&err);
+}
+
+static int cmd_help(const struct command *c, int argc, char **argv)
+{
+    (void)c;
+    if (argc < 1)
+        return usage(stdout);
+    const struct command *of = command_find(argv[0]);
+    if (!of)
+        return unknown_command(argv[0]);
+    char help[] = "--help", *args[] = {help, NULL};
+    return of->run == cmd_help ? usage(stdout) : of->run(of, 1, args);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2)
+        return usage(stderr);
+    if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "version") == 0) {
+        printf("hasten %s\n", HASTEN_VERSION);
+        return cli_finish(0);
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
+        return usage(stdout);
+    const struct command *c = command_find(argv[1]);
+    if (!c)
+        return unknown_command(argv[1]);
+    return c->run(c, argc - 2, argv + 2);
+}

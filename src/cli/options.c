@@ -1,0 +1,375 @@
+/* The option parser (options.h says the rules). Owns: reading argv and the environment into structs, help text
+ * of options, sizes, suggestions. Does not print and knows no command. */
+#include "cli/options.h"
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NAME_MAX_BYTES 64
+
+/* ---- values ------------------------------------------------------------------------------------------- */
+
+hasten_status parse_size(const char *text, uint64_t *out, struct hasten_error *err)
+{
+    static const char units[] = "KMGT";
+    char *end;
+    errno = 0;
+    double x = isdigit((unsigned char)text[0]) || text[0] == '.' ? strtod(text, &end) : -1;
+    if (x < 0 || errno)
+        return error_set(err, HASTEN_ERR_USAGE, "'%s' (expected a size such as 512M or 4G)", text);
+    double unit = 1;
+    const char *u = *end ? strchr(units, toupper((unsigned char)*end)) : NULL;
+    if (u) {
+        unit = ldexp(1, 10 * (int)(u - units + 1));
+        end++;
+        if (*end == 'i')
+            end++;
+    }
+    if (*end == 'B' || *end == 'b')
+        end++;
+    if (*end || x * unit > 0x1p62)
+        return error_set(err, HASTEN_ERR_USAGE, "'%s' (expected a size such as 512M or 4G)", text);
+    *out = (uint64_t)(x * unit);
+    return HASTEN_OK;
+}
+
+static hasten_status parse_flag(const char *text, bool *out, struct hasten_error *err)
+{
+    static const char *const yes[] = {"1", "true", "yes", "on"}, *const no[] = {"0", "false", "no", "off"};
+    for (int i = 0; i < 4; i++) {
+        if (strcmp(text, yes[i]) == 0 || strcmp(text, no[i]) == 0) {
+            *out = strcmp(text, yes[i]) == 0;
+            return HASTEN_OK;
+        }
+    }
+    return error_set(err, HASTEN_ERR_USAGE, "'%s' (expected yes or no)", text);
+}
+
+static hasten_status parse_int(const struct option_def *d, const char *text, int32_t *out, struct hasten_error *err)
+{
+    char *end;
+    errno = 0;
+    long long x = strtoll(text, &end, 10);
+    if (end == text || *end || errno || (double)x < d->lo || (double)x > d->hi)
+        return error_set(err, HASTEN_ERR_USAGE, "'%s' (expected an integer from %.0f to %.0f)", text, d->lo, d->hi);
+    *out = (int32_t)x;
+    return HASTEN_OK;
+}
+
+static hasten_status parse_float(const struct option_def *d, const char *text, float *out, struct hasten_error *err)
+{
+    char *end;
+    errno = 0;
+    double x = strtod(text, &end);
+    if (end == text || *end || !isfinite(x) || x < d->lo || x > d->hi)
+        return error_set(err, HASTEN_ERR_USAGE, "'%s' (expected a number from %g to %g)", text, d->lo, d->hi);
+    *out = (float)x;
+    return HASTEN_OK;
+}
+
+static hasten_status parse_seed(const char *text, uint64_t *out, struct hasten_error *err)
+{
+    char *end;
+    errno = 0;
+    unsigned long long x = strtoull(text, &end, 0);
+    if (end == text || *end || errno || text[0] == '-')
+        return error_set(err, HASTEN_ERR_USAGE, "'%s' (expected an integer from 0 to 18446744073709551615)", text);
+    *out = x;
+    return HASTEN_OK;
+}
+
+static hasten_status parse_choice(const struct option_def *d, const char *text, int *out, struct hasten_error *err)
+{
+    size_t len = strlen(text);
+    int index = 0;
+    for (const char *c = d->arg; c; index++) {
+        const char *bar = strchr(c, '|');
+        size_t n = bar ? (size_t)(bar - c) : strlen(c);
+        if (n == len && memcmp(c, text, n) == 0) {
+            *out = index;
+            return HASTEN_OK;
+        }
+        c = bar ? bar + 1 : NULL;
+    }
+    return error_set(err, HASTEN_ERR_USAGE, "unknown value '%s' (expected %s)", text, d->arg);
+}
+
+static hasten_status list_push(struct option_list *l, const char *text, struct hasten_error *err)
+{
+    const char **items = mem_realloc(l->items, (size_t)(l->n + 1) * sizeof *items);
+    if (!items)
+        return error_set(err, HASTEN_ERR_MEMORY, "options: out of memory");
+    l->items = items;
+    l->items[l->n++] = text;
+    return HASTEN_OK;
+}
+
+static hasten_status store(const struct option_group *g, int index, const char *text, struct hasten_error *err)
+{
+    const struct option_def *d = &g->defs[index];
+    void *at = (char *)g->dst + d->offset;
+    switch (d->type) {
+    case OPT_FLAG:
+        return parse_flag(text, at, err);
+    case OPT_INT:
+        return parse_int(d, text, at, err);
+    case OPT_SEED:
+        return parse_seed(text, at, err);
+    case OPT_FLOAT:
+        return parse_float(d, text, at, err);
+    case OPT_SIZE:
+        return parse_size(text, at, err);
+    case OPT_CHOICE:
+        return parse_choice(d, text, at, err);
+    case OPT_LIST:
+        return list_push(at, text, err);
+    case OPT_STRING:
+        *(const char **)at = text;
+        return HASTEN_OK;
+    }
+    return error_set(err, HASTEN_ERR_INTERNAL, "option --%s has no type", d->name);
+}
+
+/* ---- names -------------------------------------------------------------------------------------------- */
+
+const char *nearest_word(const char *word, const char *const *words, int n)
+{
+    const char *best = NULL;
+    size_t best_distance = 4, len = strlen(word);
+    if (len > NAME_MAX_BYTES)
+        return NULL;
+    for (int w = 0; w < n; w++) {
+        size_t row[NAME_MAX_BYTES + 1], m = strlen(words[w]);
+        if (m > NAME_MAX_BYTES)
+            continue;
+        for (size_t j = 0; j <= m; j++)
+            row[j] = j;
+        for (size_t i = 1; i <= len; i++) { /* Levenshtein, one row */
+            size_t diagonal = row[0];
+            row[0] = i;
+            for (size_t j = 1; j <= m; j++) {
+                size_t change = diagonal + (word[i - 1] != words[w][j - 1]);
+                diagonal = row[j];
+                size_t step = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
+                row[j] = change < step ? change : step;
+            }
+        }
+        if (row[m] < best_distance && row[m] < (len > m ? len : m)) {
+            best_distance = row[m];
+            best = words[w];
+        }
+    }
+    return best;
+}
+
+static bool same_name(const char *a, size_t a_len, const char *b, size_t b_len)
+{
+    if (a_len != b_len)
+        return false;
+    for (size_t i = 0; i < a_len; i++)
+        if ((a[i] == '_' ? '-' : a[i]) != b[i])
+            return false;
+    return true;
+}
+
+/* Does name[0, len) (without dashes) mean d? */
+static bool matches(const struct option_def *d, const char *name, size_t len)
+{
+    if (same_name(name, len, d->name, strlen(d->name)))
+        return true;
+    for (const char *c = d->letters; c && *c;) {
+        size_t n = strcspn(c, " ");
+        if (same_name(name, len, c, n))
+            return true;
+        c += n;
+        c += *c == ' ';
+    }
+    return false;
+}
+
+static bool find(struct option_group *groups, int n_groups, const char *name, size_t len, struct option_group **g,
+                 int *index)
+{
+    for (int i = 0; i < n_groups; i++)
+        for (int j = 0; j < groups[i].n; j++)
+            if (matches(&groups[i].defs[j], name, len)) {
+                *g = &groups[i];
+                *index = j;
+                return true;
+            }
+    return false;
+}
+
+static hasten_status unknown_option(const struct option_group *groups, int n_groups, const char *arg,
+                                    struct hasten_error *err)
+{
+    const char *names[160];
+    char word[NAME_MAX_BYTES + 1];
+    int n = 0;
+    for (int i = 0; i < n_groups; i++)
+        for (int j = 0; j < groups[i].n && n < 160; j++)
+            names[n++] = groups[i].defs[j].name;
+    const char *start = arg + strspn(arg, "-");
+    size_t len = strcspn(start, "=");
+    len = len > NAME_MAX_BYTES ? NAME_MAX_BYTES : len;
+    for (size_t i = 0; i < len; i++)
+        word[i] = start[i] == '_' ? '-' : start[i];
+    word[len] = 0;
+    const char *near = len > 1 ? nearest_word(word, names, n) : NULL;
+    if (near)
+        return error_set(err, HASTEN_ERR_USAGE, "unknown option '%s' (did you mean --%s?)", arg, near);
+    return error_set(err, HASTEN_ERR_USAGE, "unknown option '%s' (--help lists the options)", arg);
+}
+
+/* ---- sources: defaults, environment, command line ----------------------------------------------------- */
+
+static hasten_status take_defaults(struct option_group *groups, int n_groups, struct hasten_error *err)
+{
+    for (int i = 0; i < n_groups; i++) {
+        groups[i].given = 0;
+        for (int j = 0; j < groups[i].n; j++)
+            if (groups[i].defs[j].value) {
+                hasten_status st = store(&groups[i], j, groups[i].defs[j].value, err);
+                if (st)
+                    return error_prefix(err, "default of --%s", groups[i].defs[j].name);
+            }
+    }
+    return HASTEN_OK;
+}
+
+static void environment_name(const char *option, char out[NAME_MAX_BYTES + 8])
+{
+    size_t n = 0;
+    for (const char *c = "HASTEN_"; *c; c++)
+        out[n++] = *c;
+    for (const char *c = option; *c && n < NAME_MAX_BYTES + 7; c++)
+        out[n++] = *c == '-' ? '_' : (char)toupper((unsigned char)*c);
+    out[n] = 0;
+}
+
+static hasten_status take_environment(struct option_group *groups, int n_groups, struct hasten_error *err)
+{
+    char name[NAME_MAX_BYTES + 8];
+    for (int i = 0; i < n_groups; i++)
+        for (int j = 0; j < groups[i].n; j++) {
+            environment_name(groups[i].defs[j].name, name);
+            const char *text = strcmp(groups[i].defs[j].name, "help") == 0 ? NULL : getenv(name);
+            if (!text)
+                continue;
+            if (store(&groups[i], j, text, err))
+                return error_prefix(err, "environment %s", name);
+            groups[i].given |= 1ull << j;
+        }
+    return HASTEN_OK;
+}
+
+/* A repeatable option on the command line replaces the environment's value instead of adding to it. */
+static void forget_environment_list(struct option_group *g, int index, uint64_t seen)
+{
+    if (g->defs[index].type == OPT_LIST && !(seen & 1ull << index))
+        ((struct option_list *)(void *)((char *)g->dst + g->defs[index].offset))->n = 0;
+}
+
+static hasten_status take_option(struct option_group *groups, int n_groups, uint64_t *seen, int argc, char **argv,
+                                 int *i, struct hasten_error *err)
+{
+    const char *arg = argv[*i], *name = arg + (arg[1] == '-' ? 2 : 1), *equals = strchr(name, '=');
+    size_t len = equals ? (size_t)(equals - name) : strlen(name);
+    struct option_group *g = NULL;
+    int index = 0;
+    if (!find(groups, n_groups, name, len, &g, &index))
+        return unknown_option(groups, n_groups, arg, err);
+    const struct option_def *d = &g->defs[index];
+    const char *text = equals ? equals + 1 : "yes";
+    if (!equals && d->type != OPT_FLAG) {
+        if (*i + 1 >= argc)
+            return error_set(err, HASTEN_ERR_USAGE, "option %s has no value (expected %s %s)", arg, arg,
+                             d->arg ? d->arg : "VALUE");
+        text = argv[++*i];
+    }
+    forget_environment_list(g, index, seen[g - groups]);
+    if (store(g, index, text, err))
+        return error_prefix(err, "option --%s", d->name);
+    seen[g - groups] |= 1ull << index;
+    g->given |= 1ull << index;
+    return HASTEN_OK;
+}
+
+hasten_status options_parse(struct option_group *groups, int n_groups, int max_positional, int argc, char **argv,
+                            struct option_positionals *out, struct hasten_error *err)
+{
+    uint64_t seen[16] = {0};
+    out->n = 0;
+    hasten_status st = take_defaults(groups, n_groups, err);
+    if (!st)
+        st = take_environment(groups, n_groups, err);
+    bool only_positional = false;
+    for (int i = 0; i < argc && !st; i++) {
+        if (!only_positional && strcmp(argv[i], "--") == 0) {
+            only_positional = true;
+        } else if (!only_positional && argv[i][0] == '-' && argv[i][1]) {
+            st = take_option(groups, n_groups, seen, argc, argv, &i, err);
+        } else if (out->n >= max_positional || out->n >= OPTION_MAX_POSITIONAL) {
+            st = error_set(err, HASTEN_ERR_USAGE, "unexpected argument '%s' (expected at most %d)", argv[i],
+                           max_positional);
+        } else {
+            out->items[out->n++] = argv[i];
+        }
+    }
+    return st;
+}
+
+bool option_given(const struct option_group *g, const char *name)
+{
+    for (int j = 0; j < g->n; j++)
+        if (strcmp(g->defs[j].name, name) == 0)
+            return g->given >> j & 1;
+    return false;
+}
+
+void options_free(struct option_group *groups, int n_groups)
+{
+    for (int i = 0; i < n_groups; i++)
+        for (int j = 0; j < groups[i].n; j++)
+            if (groups[i].defs[j].type == OPT_LIST) {
+                struct option_list *l = (void *)((char *)groups[i].dst + groups[i].defs[j].offset);
+                mem_free(l->items);
+                *l = (struct option_list){0};
+            }
+}
+
+/* ---- help --------------------------------------------------------------------------------------------- */
+
+static int help_line(const struct option_def *d, struct buf *out)
+{
+    struct buf left = {0};
+    int bad = 0;
+    for (const char *c = d->letters; c && *c;) {
+        size_t n = strcspn(c, " ");
+        bad |= n > 3 ? 0 : buf_printf(&left, "-%.*s, ", (int)n, c);
+        c += n;
+        c += *c == ' ';
+    }
+    bad |= buf_printf(&left, "--%s", d->name);
+    if (d->type != OPT_FLAG)
+        bad |= buf_printf(&left, " %s", d->arg ? d->arg : "VALUE");
+    bad |= buf_printf(out, "  %-30s %s", left.data ? left.data : "", d->help);
+    if (d->value && d->type != OPT_FLAG)
+        bad |= buf_printf(out, " [%s]", d->value);
+    bad |= buf_putc(out, '\n');
+    buf_free(&left);
+    return bad ? -1 : 0;
+}
+
+int options_help(const struct option_group *groups, int n_groups, struct buf *out)
+{
+    int bad = 0;
+    for (int i = 0; i < n_groups; i++) {
+        bad |= buf_printf(out, "\n%s\n", groups[i].title);
+        for (int j = 0; j < groups[i].n; j++)
+            bad |= help_line(&groups[i].defs[j], out);
+    }
+    return bad ? -1 : 0;
+}

@@ -1,0 +1,68 @@
+/* Options of commands: one table per group says name, letters, type, range, default and help; from it come the
+ * parser, --help, suggestions for typos and HASTEN_<OPTION>. Values land in the caller's struct.
+ *
+ * Syntax: --name VALUE, --name=VALUE, -x VALUE, -xyz VALUE for letters of several characters (-sys); `_` equals
+ * `-`; `--` ends the options. Precedence: command line, environment, default. */
+#ifndef HASTEN_CLI_OPTIONS_H
+#define HASTEN_CLI_OPTIONS_H
+#include "base/error.h"
+#include "base/mem.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum option_type {
+    OPT_FLAG,   /* bool */
+    OPT_INT,    /* int32_t in [lo, hi] */
+    OPT_SEED,   /* uint64_t */
+    OPT_FLOAT,  /* float in [lo, hi] */
+    OPT_STRING, /* const char * */
+    OPT_SIZE,   /* uint64_t bytes: 1048576, 512M, 4G, 1.5GiB */
+    OPT_CHOICE, /* int: index in `choices` */
+    OPT_LIST    /* struct option_list; repeatable */
+};
+
+struct option_list {
+    const char **items;
+    int n;
+};
+
+struct option_def {
+    const char *name;    /* "top-k" */
+    const char *letters; /* "k" or "ctx-size c" (further spellings: one character or more, space-separated), or NULL */
+    enum option_type type;
+    size_t offset;       /* into the group's struct */
+    double lo, hi;       /* OPT_INT, OPT_FLOAT */
+    const char *value;   /* default, as text shown and parsed; NULL: the struct's initial value stands */
+    const char *arg;     /* what --help calls the value ("N"); choices: "f16|f32" */
+    const char *help;    /* one line */
+};
+
+struct option_group {
+    const char *title;
+    const struct option_def *defs;
+    int n;
+    void *dst;      /* struct that receives the values; the caller initialises it */
+    uint64_t given; /* set by options_parse: bit i: defs[i] came from the command line or the environment */
+};
+
+#define OPTION_MAX_POSITIONAL 8
+struct option_positionals {
+    const char *items[OPTION_MAX_POSITIONAL];
+    int n;
+};
+
+/* Fills the groups. HASTEN_ERR_USAGE with one sentence (an unknown option suggests the nearest). */
+hasten_status options_parse(struct option_group *groups, int n_groups, int max_positional, int argc, char **argv,
+                            struct option_positionals *out, struct hasten_error *err);
+bool option_given(const struct option_group *g, const char *name);
+void options_free(struct option_group *groups, int n_groups); /* frees lists */
+/* The options part of --help. */
+int options_help(const struct option_group *groups, int n_groups, struct buf *out);
+
+/* "512M" -> bytes; "1.5G"; binary multiples. */
+hasten_status parse_size(const char *text, uint64_t *out, struct hasten_error *err);
+/* The candidate nearest to word by edit distance, or NULL if none is near. */
+const char *nearest_word(const char *word, const char *const *words, int n);
+
+#endif

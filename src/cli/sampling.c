@@ -1,0 +1,173 @@
+/* The sampling law of a run: which value comes from an option, which from the file, which is the default
+ * (generate.h declares it beside the loop that uses it). */
+#include "base/rng.h"
+#include "cli/generate.h"
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define AT(field) offsetof(struct sample_args, field)
+
+static const struct option_def sample_defs[] = {
+    {"n-predict", "n", OPT_INT, AT(n_predict), -1, 1 << 24, "-1", "N", "tokens to generate; -1: until the model stops"},
+    {"seed", "s", OPT_SEED, AT(seed), 0, 0, NULL, "N", "seed of the noise [random; --json tells it]"},
+    {"temp", "temperature", OPT_FLOAT, AT(temperature), 0, 1e6, NULL, "X", "temperature; 0: the likeliest token [0.8]"},
+    {"top-k", NULL, OPT_INT, AT(top_k), 0, 1 << 24, NULL, "N", "keep the N likeliest; 0: off [40]"},
+    {"top-p", NULL, OPT_FLOAT, AT(top_p), 0, 1, NULL, "X", "keep the likeliest with X of the mass; 1: off [0.95]"},
+    {"min-p", NULL, OPT_FLOAT, AT(min_p), 0, 1, NULL, "X", "keep those with X of the best's probability [0.05]"},
+    {"repeat-penalty", NULL, OPT_FLOAT, AT(repeat_penalty), 0, 1e6, NULL, "X", "divide seen tokens' logits; 1: off [1]"},
+    {"presence-penalty", NULL, OPT_FLOAT, AT(presence_penalty), -1e6, 1e6, NULL, "X", "subtract if seen [0]"},
+    {"frequency-penalty", NULL, OPT_FLOAT, AT(frequency_penalty), -1e6, 1e6, NULL, "X", "subtract per occurrence [0]"},
+    {"repeat-last-n", NULL, OPT_INT, AT(penalty_last_n), -1, 1 << 24, NULL, "N", "tokens penalties look at; -1: all [64]"},
+    {"logit-bias", NULL, OPT_LIST, AT(bias), 0, 0, NULL, "ID=B", "add B to a token's logit (-inf forbids); repeatable"},
+    {"stop", NULL, OPT_LIST, AT(stops), 0, 0, NULL, "TEXT", "end before this text; repeatable"},
+    {"ignore-eos", NULL, OPT_FLAG, AT(ignore_eos), 0, 0, NULL, NULL, "forbid the tokens that end a turn"},
+    {"logprobs", NULL, OPT_INT, AT(n_logprobs), 0, 64, NULL, "N", "with --json: log-probabilities, N alternatives"},
+};
+
+void sample_args_init(struct sample_args *a)
+{
+    *a = (struct sample_args){.temperature = NAN,
+                              .top_p = NAN,
+                              .min_p = NAN,
+                              .repeat_penalty = NAN,
+                              .presence_penalty = NAN,
+                              .frequency_penalty = NAN,
+                              .top_k = -1,
+                              .penalty_last_n = -2,
+                              .n_logprobs = -1,
+                              .n_predict = -1};
+}
+
+struct option_group sample_group(struct sample_args *a)
+{
+    return (struct option_group){
+        .title = "Sampling:", .defs = sample_defs, .n = (int)(sizeof sample_defs / sizeof *sample_defs), .dst = a};
+}
+
+/* A file's count: integer key, kept when absent. */
+static hasten_status file_count(const struct gguf *g, const char *key, int32_t *out, struct hasten_error *err)
+{
+    uint32_t v = (uint32_t)*out;
+    hasten_status st = gguf_opt_u32(g, key, &v, err);
+    *out = v > 1u << 24 ? 1 << 24 : (int32_t)v;
+    return st;
+}
+
+static hasten_status from_file(const struct gguf *g, struct sampler_settings *p, struct hasten_error *err)
+{
+    hasten_status st = gguf_opt_f32(g, "general.sampling.temp", &p->temperature, err);
+    if (!st)
+        st = file_count(g, "general.sampling.top_k", &p->top_k, err);
+    if (!st)
+        st = gguf_opt_f32(g, "general.sampling.top_p", &p->top_p, err);
+    if (!st)
+        st = gguf_opt_f32(g, "general.sampling.min_p", &p->min_p, err);
+    if (!st)
+        st = gguf_opt_f32(g, "general.sampling.penalty_repeat", &p->repeat_penalty, err);
+    if (!st)
+        st = file_count(g, "general.sampling.penalty_last_n", &p->penalty_last_n, err);
+    return st;
+}
+
+static void from_option(float *value, float option)
+{
+    if (!isnan(option))
+        *value = option;
+}
+
+static void from_options(struct sampler_settings *p, const struct sample_args *a)
+{
+    from_option(&p->temperature, a->temperature);
+    from_option(&p->top_p, a->top_p);
+    from_option(&p->min_p, a->min_p);
+    from_option(&p->repeat_penalty, a->repeat_penalty);
+    from_option(&p->presence_penalty, a->presence_penalty);
+    from_option(&p->frequency_penalty, a->frequency_penalty);
+    if (a->top_k >= 0)
+        p->top_k = a->top_k;
+    if (a->penalty_last_n >= -1)
+        p->penalty_last_n = a->penalty_last_n;
+    if (a->n_logprobs >= 0)
+        p->n_logprobs = a->n_logprobs;
+}
+
+/* "ID=B" */
+static hasten_status parse_bias(const char *text, struct logit_bias *out, struct hasten_error *err)
+{
+    char *end, *end2;
+    errno = 0;
+    long id = strtol(text, &end, 10);
+    if (end == text || *end != '=' || errno || id < 0 || id > INT32_MAX)
+        return error_set(err, HASTEN_ERR_USAGE, "option --logit-bias: '%s' (expected ID=B, such as 42=-1.5)", text);
+    float b = strtof(end + 1, &end2);
+    if (end2 == end + 1 || *end2)
+        return error_set(err, HASTEN_ERR_USAGE, "option --logit-bias: '%s' (expected ID=B, such as 42=-1.5)", text);
+    *out = (struct logit_bias){(int32_t)id, b};
+    return HASTEN_OK;
+}
+
+static hasten_status take_biases(const struct sample_args *a, const struct session *s, struct sampling *out,
+                                 struct hasten_error *err)
+{
+    int32_t n_eog = 0, n_vocab = vocab_size(s->vocab);
+    for (int32_t id = 0; a->ignore_eos && id < n_vocab; id++)
+        n_eog += vocab_is_eog(s->vocab, id);
+    out->bias = mem_array((size_t)(a->bias.n + n_eog) + 1, sizeof *out->bias);
+    if (!out->bias)
+        return error_set(err, HASTEN_ERR_MEMORY, "sampling: out of memory");
+    int32_t n = 0;
+    for (int i = 0; i < a->bias.n; i++) {
+        hasten_status st = parse_bias(a->bias.items[i], &out->bias[n++], err);
+        if (st)
+            return st;
+    }
+    for (int32_t id = 0; a->ignore_eos && id < n_vocab; id++)
+        if (vocab_is_eog(s->vocab, id))
+            out->bias[n++] = (struct logit_bias){id, -INFINITY};
+    out->settings.bias = out->bias;
+    out->settings.n_bias = n;
+    return HASTEN_OK;
+}
+
+static hasten_status take_stops(const struct sample_args *a, struct sampling *out, struct hasten_error *err)
+{
+    out->stops = mem_array((size_t)a->stops.n + 1, sizeof *out->stops);
+    if (!out->stops)
+        return error_set(err, HASTEN_ERR_MEMORY, "sampling: out of memory");
+    for (int i = 0; i < a->stops.n; i++)
+        out->stops[i] = (struct gguf_str){a->stops.items[i], strlen(a->stops.items[i])};
+    out->n_stops = a->stops.n;
+    return HASTEN_OK;
+}
+
+hasten_status sampling_open(const struct sample_args *a, const struct option_group *g, const struct session *s,
+                            struct sampling *out, struct hasten_error *err)
+{
+    sampler_default_settings(&out->settings);
+    hasten_status st = from_file(s->gguf, &out->settings, err);
+    from_options(&out->settings, a);
+    out->settings.seed = option_given(g, "seed") ? a->seed : random_seed() >> 11; /* 53 bits: exact in any JSON reader */
+    out->n_predict = a->n_predict;
+    out->logprobs = a->n_logprobs >= 0;
+    if (!st)
+        st = take_biases(a, s, out, err);
+    if (!st)
+        st = take_stops(a, out, err);
+    if (!st)
+        st = sampler_check(&out->settings, hasten_model_n_vocab(s->model), err);
+    if (!st)
+        st = sampler_open(hasten_model_n_vocab(s->model), &out->sampler, err);
+    if (st)
+        sampling_close(out);
+    return st;
+}
+
+void sampling_close(struct sampling *s)
+{
+    sampler_close(s->sampler);
+    mem_free(s->bias);
+    mem_free(s->stops);
+    *s = (struct sampling){0};
+}

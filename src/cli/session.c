@@ -1,0 +1,103 @@
+/* Opening what a command works with (session.h). Owns the options of the group "Model:". */
+#include "cli/session.h"
+#include "base/clock.h"
+#include "base/limits.h"
+
+static const struct option_def model_defs[] = {
+    {"model", "m", OPT_STRING, offsetof(struct model_args, model), 0, 0, NULL, "MODEL",
+     "a GGUF file, or a name in the cache; also positional"},
+    {"threads", "t", OPT_INT, offsetof(struct model_args, n_threads), 0, LIMIT_THREADS, "0", "N",
+     "workers; 0: as affinity and cgroup allow"},
+    {"ctx-size", "c ctx", OPT_INT, offsetof(struct model_args, n_ctx), 0, LIMIT_CONTEXT, "0", "N",
+     "context in tokens; 0: the smaller of 4096 and the model's"},
+    {"batch-size", "b batch", OPT_INT, offsetof(struct model_args, n_batch), 1, LIMIT_BATCH_ROWS, "512", "N",
+     "rows of one step"},
+    {"memory", NULL, OPT_SIZE, offsetof(struct model_args, memory), 0, 0, NULL, "LIMIT",
+     "refuse to start when more is needed (512M, 4G)"},
+    {"cache-type", "ctk", OPT_CHOICE, offsetof(struct model_args, cache_type), 0, 0, NULL, "f16|f32",
+     "how keys and values are kept [f16; f32 with --reference]"},
+    {"reference", NULL, OPT_FLAG, offsetof(struct model_args, reference), 0, 0, NULL, NULL,
+     "plain C in float: slow, the truth"},
+};
+
+struct option_group model_group(struct model_args *args)
+{
+    return (struct option_group){
+        .title = "Model:", .defs = model_defs, .n = (int)(sizeof model_defs / sizeof *model_defs), .dst = args};
+}
+
+const char *model_argument(const struct model_args *args, const struct option_positionals *pos,
+                           struct hasten_error *err)
+{
+    if (pos->n > 0)
+        return pos->items[0];
+    if (!args->model)
+        error_set(err, HASTEN_ERR_USAGE, "no MODEL (expected a GGUF file or a name such as smollm2)");
+    return args->model;
+}
+
+void model_settings(const struct model_args *args, const struct option_group *g, struct hasten_engine_settings *s)
+{
+    hasten_engine_default_settings(s);
+    s->n_threads = args->n_threads;
+    s->n_ctx = args->n_ctx;
+    s->n_batch = args->n_batch;
+    s->memory_limit = args->memory;
+    s->reference = args->reference;
+    s->kv_type = option_given(g, "cache-type") ? (enum hasten_kv_type)args->cache_type
+                 : args->reference             ? HASTEN_KV_F32
+                                               : HASTEN_KV_F16;
+}
+
+hasten_status model_text_open(const char *arg, struct model_text *out, struct hasten_error *err)
+{
+    hasten_status st = model_resolve(arg, &out->path, err);
+    if (!st)
+        st = gguf_open(out->path.data, &out->gguf, err);
+    if (!st)
+        st = vocab_open(out->gguf, &out->vocab, err);
+    if (st)
+        model_text_close(out);
+    return st;
+}
+
+void model_text_close(struct model_text *t)
+{
+    vocab_close(t->vocab);
+    gguf_close(t->gguf);
+    buf_free(&t->path);
+    *t = (struct model_text){0};
+}
+
+hasten_status session_open(const char *arg, const struct hasten_engine_settings *settings, struct ui *ui,
+                           struct session *s, struct hasten_error *err)
+{
+    uint64_t t0 = clock_now_ns();
+    s->settings = *settings;
+    hasten_status st = model_resolve(arg, &s->path, err);
+    if (!st)
+        st = hasten_model_open(s->path.data, &s->model, err);
+    if (!st)
+        st = hasten_engine_open(s->model, &s->settings, &s->engine, err);
+    if (!st)
+        st = hasten_seq_open(s->engine, &s->seq, err);
+    if (st) {
+        session_close(s);
+        return st;
+    }
+    s->gguf = model_gguf(s->model);
+    s->vocab = model_vocab(s->model);
+    ui_detail(ui, "%s: opened in %.0f ms, kernels %s, %d threads, context %d", s->path.data,
+              (double)(clock_now_ns() - t0) / 1e6, hasten_engine_kernels(s->engine),
+              (int)hasten_engine_n_threads(s->engine), (int)hasten_engine_n_ctx(s->engine));
+    return HASTEN_OK;
+}
+
+void session_close(struct session *s)
+{
+    hasten_seq_close(s->seq);
+    hasten_engine_close(s->engine);
+    hasten_model_close(s->model);
+    buf_free(&s->path);
+    *s = (struct session){0};
+}

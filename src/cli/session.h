@@ -1,0 +1,47 @@
+/* What run, eval and bench share: the options that describe a model and an engine, and opening them. */
+#ifndef HASTEN_CLI_SESSION_H
+#define HASTEN_CLI_SESSION_H
+#include "cli/cache.h"
+#include "cli/cli.h"
+#include "model/loaded.h"
+
+struct model_args {
+    const char *model;
+    int32_t n_threads, n_ctx, n_batch;
+    uint64_t memory;
+    int cache_type; /* enum hasten_kv_type */
+    bool reference;
+};
+
+/* The group "Model:". Initialise args with zeros. */
+struct option_group model_group(struct model_args *args);
+/* MODEL: positional or -m. Returns NULL after setting err (usage) when missing or given twice. */
+const char *model_argument(const struct model_args *args, const struct option_positionals *pos,
+                           struct hasten_error *err);
+/* Engine settings; g says what was given (--reference without --cache-type keeps KV in f32). */
+void model_settings(const struct model_args *args, const struct option_group *g, struct hasten_engine_settings *s);
+
+/* A file with its vocabulary, for commands that need no tensors. Zero-initialise. */
+struct model_text {
+    struct buf path;
+    struct gguf *gguf;
+    struct vocab *vocab;
+};
+hasten_status model_text_open(const char *arg, struct model_text *out, struct hasten_error *err);
+void model_text_close(struct model_text *t);
+
+/* A model, its engine and one sequence. Zero-initialise. */
+struct session {
+    struct buf path;
+    struct hasten_model *model;
+    struct hasten_engine *engine;
+    struct hasten_seq *seq;
+    const struct gguf *gguf;   /* of the model */
+    const struct vocab *vocab; /* of the model */
+    struct hasten_engine_settings settings;
+};
+hasten_status session_open(const char *arg, const struct hasten_engine_settings *settings, struct ui *ui,
+                           struct session *out, struct hasten_error *err);
+void session_close(struct session *s);
+
+#endif

@@ -1,0 +1,174 @@
+/* Output manners: notes, progress, errors, JSON to stdout (cli.h). The only place that knows whether stderr is
+ * a terminal. */
+#include "base/clock.h"
+#include "cli/cli.h"
+#include <errno.h>
+#include <jansson.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include <utf8proc.h>
+
+static const struct option_def ui_defs[] = {
+    {"json", NULL, OPT_FLAG, offsetof(struct ui, json), 0, 0, NULL, NULL, "print the result as JSON"},
+    {"quiet", "q", OPT_FLAG, offsetof(struct ui, quiet), 0, 0, NULL, NULL, "no notes, no progress"},
+    {"verbose", "v", OPT_FLAG, offsetof(struct ui, verbose), 0, 0, NULL, NULL, "explain, also when not on a terminal"},
+    {"help", "h", OPT_FLAG, offsetof(struct ui, help), 0, 0, NULL, NULL, "this text"},
+};
+
+struct option_group ui_group(struct ui *ui)
+{
+    return (struct option_group){.title = "Output:", .defs = ui_defs, .n = 4, .dst = ui};
+}
+
+int cli_fail(const struct hasten_error *err)
+{
+    fflush(stdout);
+    fprintf(stderr, "hasten: %s\n", err->message);
+    return hasten_exit_code(err->status);
+}
+
+int cli_usage(const struct command *c, const char *fmt, ...)
+{
+    char text[900];
+    struct hasten_error err;
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    error_set(&err, HASTEN_ERR_USAGE, "%s: %s", c->name, text);
+    return cli_fail(&err);
+}
+
+static int print_help(const struct command *c, const struct option_group *groups, int n_groups)
+{
+    struct buf b = {0};
+    int bad = buf_printf(&b, "usage: hasten %s %s\n\n%s\n", c->name, c->synopsis, c->summary);
+    for (int i = 1; i < n_groups; i++)
+        bad |= options_help(&groups[i], 1, &b);
+    bad |= options_help(groups, 1, &b);
+    if (c->text)
+        bad |= buf_printf(&b, "\n%s", c->text);
+    if (!bad)
+        cli_out(b.data, b.len);
+    buf_free(&b);
+    return cli_finish(bad ? 4 : 0);
+}
+
+int command_parse(const struct command *c, struct ui *ui, struct option_group *groups, int n_groups,
+                  int max_positional, int argc, char **argv, struct option_positionals *pos)
+{
+    struct hasten_error err;
+    hasten_status st = options_parse(groups, n_groups, max_positional, argc, argv, pos, &err);
+    if (ui->help && (!st || st == HASTEN_ERR_USAGE)) {
+        int rc = print_help(c, groups, n_groups);
+        options_free(groups, n_groups);
+        return rc;
+    }
+    if (!st)
+        return -1;
+    options_free(groups, n_groups);
+    error_prefix(&err, "%s", c->name);
+    return cli_fail(&err);
+}
+
+static bool may_talk(const struct ui *ui)
+{
+    return !ui->quiet && (ui->verbose || isatty(STDERR_FILENO));
+}
+
+static void say(struct ui *ui, const char *fmt, va_list ap) __attribute__((format(printf, 2, 0)));
+static void say(struct ui *ui, const char *fmt, va_list ap)
+{
+    ui_progress_end(ui);
+    fputs("hasten: ", stderr);
+    vfprintf(stderr, fmt, ap);
+    fputc('\n', stderr);
+}
+
+void ui_note(struct ui *ui, const char *fmt, ...)
+{
+    if (!may_talk(ui))
+        return;
+    va_list ap;
+    va_start(ap, fmt);
+    say(ui, fmt, ap);
+    va_end(ap);
+}
+
+void ui_detail(struct ui *ui, const char *fmt, ...)
+{
+    if (ui->quiet || !ui->verbose)
+        return;
+    va_list ap;
+    va_start(ap, fmt);
+    say(ui, fmt, ap);
+    va_end(ap);
+}
+
+void ui_progress(struct ui *ui, const char *what, uint64_t done, uint64_t total, const char *unit, uint64_t since_ns)
+{
+    uint64_t now = clock_now_ns();
+    double s = (double)(now - since_ns) / 1e9;
+    if (ui->quiet || !isatty(STDERR_FILENO) || s < 1 || (ui->shown && now - ui->last_ns < 100000000u))
+        return;
+    double rate = done ? (double)done / s : 0, left = rate > 0 ? (double)(total - done) / rate : 0;
+    fprintf(stderr, "\r\033[K%s %llu/%llu %s, %.0f/s, %.0f s left", what, (unsigned long long)done,
+            (unsigned long long)total, unit, rate, left);
+    ui->shown = true;
+    ui->last_ns = now;
+}
+
+void ui_progress_end(struct ui *ui)
+{
+    if (ui->shown)
+        fputs("\r\033[K", stderr);
+    ui->shown = false;
+}
+
+int cli_out(const void *data, size_t len)
+{
+    if (len && fwrite(data, 1, len, stdout) != len)
+        return -1;
+    return fflush(stdout) ? -1 : 0;
+}
+
+int cli_finish(int exit_status)
+{
+    if (!fflush(stdout) && !ferror(stdout))
+        return exit_status;
+    struct hasten_error err;
+    error_set(&err, HASTEN_ERR_DISK, "writing stdout: %s (expected room for the answer)", strerror(errno));
+    return cli_fail(&err);
+}
+
+json_t *json_bytes(const char *data, size_t len)
+{
+    struct buf b = {0};
+    const utf8proc_uint8_t *p = (const utf8proc_uint8_t *)data;
+    int bad = buf_puts(&b, "");
+    for (size_t i = 0; i < len && !bad;) {
+        utf8proc_int32_t cp;
+        utf8proc_ssize_t n = utf8proc_iterate(p + i, (utf8proc_ssize_t)(len - i), &cp);
+        bad = n > 0 ? buf_put(&b, data + i, (size_t)n) : buf_puts(&b, "\xEF\xBF\xBD");
+        i += n > 0 ? (size_t)n : 1;
+    }
+    json_t *v = bad ? NULL : json_stringn(b.data, b.len);
+    buf_free(&b);
+    return v;
+}
+
+int cli_json(json_t *v)
+{
+    char *text = v ? json_dumps(v, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
+    json_decref(v);
+    if (!text) {
+        struct hasten_error err;
+        error_set(&err, HASTEN_ERR_MEMORY, "printing the result: out of memory");
+        return cli_fail(&err);
+    }
+    puts(text);
+    free(text);
+    return cli_finish(0);
+}
