@@ -1,0 +1,48 @@
+# Short names for what scripts/ and CMake do.
+#
+#   make demo                  install, build, fetch a model, ask it something
+#   make check                 every test: release, sanitizers, lints; at most 15 minutes
+#   make deep DATA=DIR         the long tests and fuzzing, resumable; DEEP_SHARDS=i/n, ONLY=PATTERN
+#   make bench [MODEL=...]     speed of the installed models
+#   make build lint format fuzz install fresh-root
+
+PREFIX ?= /usr/local
+ONLY ?= .
+MODELS ?= smollm2
+
+.PHONY: build demo check deep bench install fresh-root format lint fuzz
+
+build:
+	@scripts/deps
+	@cmake --preset release
+	@cmake --build --preset release
+
+demo:
+	@scripts/demo
+
+check:
+	@scripts/check
+
+deep:
+	@scripts/deep "$(DATA)" --only "$(ONLY)"
+
+bench: build
+	@for path in $$(scripts/models $(MODELS)); do build/release/hasten bench "$$path" || exit; done
+
+install: build
+	@cmake --install build/release --prefix "$(PREFIX)"
+
+fresh-root:
+	@scripts/fresh-root
+
+format:
+	@scripts/deps --test && . scripts/lib.sh && test_python && \
+	    find src include tests fuzz -name '*.[ch]' -exec "$$venv/bin/clang-format" -i {} +
+
+lint: build
+	@ctest --test-dir build/release --output-on-failure --no-tests=error -R '^lint_'
+
+fuzz:
+	@scripts/deps --fuzz
+	@cmake --preset fuzz
+	@cmake --build --preset fuzz
