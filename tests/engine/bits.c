@@ -1,0 +1,110 @@
+/* The bit matrix: the logits of every position are the same bits for any number of threads, any cut of the
+ * prompt, alone or with neighbours, fresh or forked, after truncation and regrowth, and from the plain twins.
+ *
+ * Usage: bits MODEL N_TOKENS full|quick|self-test. Prints a line per difference and a summary. */
+#include "harness.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct matrix {
+    const struct hasten_model *model;
+    const int32_t *tokens;
+    const float *base;
+    int32_t n;
+    int n_runs, n_different;
+};
+
+static void compare(struct matrix *x, const struct run_spec *s)
+{
+    char text[160];
+    float *got = run_logits(x->model, s, x->tokens, x->n);
+    const int32_t row = first_difference(x->base, got, x->n, hasten_model_n_vocab(x->model));
+    free(got);
+    x->n_runs++;
+    if (row < 0)
+        return;
+    x->n_different++;
+    printf("DIFFERENT at position %d: %s\n", row, spec_text(s, text, sizeof text));
+}
+
+static void full_matrix(struct matrix *x)
+{
+    static const int chunks[] = {0, 1, 7, 32, 512};
+    for (int threads = 1; threads <= 3; threads++)
+        for (size_t c = 0; c < sizeof chunks / sizeof chunks[0]; c++)
+            for (int neighbours = 0; neighbours <= 3; neighbours += 3)
+                for (int forked = 0; forked <= 1; forked++)
+                    compare(x, &(struct run_spec){.n_threads = threads, .chunk = chunks[c], .n_neighbours = neighbours,
+                                                  .forked = forked, .n_batch = chunks[c] ? 512 : 4096});
+    compare(x, &(struct run_spec){.n_threads = 2, .chunk = 37, .n_batch = 50, .regrown = true});
+    compare(x, &(struct run_spec){.n_threads = 2, .n_batch = 512, .plain = true});
+}
+
+static void quick_matrix(struct matrix *x)
+{
+    static const struct run_spec specs[] = {
+        {.n_threads = 1, .chunk = 1, .n_batch = 512},
+        {.n_threads = 2, .chunk = 7, .n_batch = 512, .n_neighbours = 3},
+        {.n_threads = 3, .chunk = 32, .n_batch = 512, .forked = true},
+        {.n_threads = 2, .chunk = 0, .n_batch = 19, .n_neighbours = 3, .forked = true},
+        {.n_threads = 2, .chunk = 23, .n_batch = 16, .regrown = true},
+    };
+    for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++)
+        compare(x, &specs[i]);
+}
+
+/* The comparison must be able to fail: another KV representation and another arithmetic give other bits, and a
+ * single changed token shows from its position on. */
+static int self_test(struct matrix *x)
+{
+    struct run_spec s = {.n_threads = 2, .n_batch = 512, .kv_f32 = true};
+    compare(x, &s);
+    s = (struct run_spec){.n_threads = 2, .n_batch = 512, .reference = true};
+    compare(x, &s);
+    int32_t *changed = malloc((size_t)x->n * sizeof *changed);
+    if (!changed)
+        return 1;
+    memcpy(changed, x->tokens, (size_t)x->n * sizeof *changed);
+    changed[x->n / 2] ^= 1;
+    s = (struct run_spec){.n_threads = 1, .n_batch = 512};
+    float *got = run_logits(x->model, &s, changed, x->n);
+    const int32_t row = first_difference(x->base, got, x->n, hasten_model_n_vocab(x->model));
+    free(got);
+    free(changed);
+    printf("self-test: %d of 2 other arithmetics differ, a changed token shows at %d (expected 2, %d)\n",
+           x->n_different, row, x->n / 2);
+    return x->n_different == 2 && row == x->n / 2 ? 0 : 1;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 4) {
+        fprintf(stderr, "usage: bits MODEL N_TOKENS full|quick|self-test\n");
+        return 2;
+    }
+    struct hasten_model *m = open_or_exit(argv[1]);
+    struct matrix x = {.model = m, .n = atoi(argv[2])};
+    int32_t *tokens = malloc((size_t)x.n * sizeof *tokens);
+    if (!tokens)
+        return 1;
+    random_tokens(1, hasten_model_n_vocab(m), tokens, x.n);
+    x.tokens = tokens;
+    float *base = run_logits(m, &(struct run_spec){.n_threads = 2, .n_batch = 512}, tokens, x.n);
+    x.base = base;
+    int rc;
+    if (strcmp(argv[3], "self-test") == 0) {
+        rc = self_test(&x);
+    } else {
+        if (strcmp(argv[3], "full") == 0)
+            full_matrix(&x);
+        else
+            quick_matrix(&x);
+        printf("%d runs of %d tokens, %d different\n", x.n_runs, x.n, x.n_different);
+        rc = x.n_different ? 1 : 0;
+    }
+    free(base);
+    free(tokens);
+    hasten_model_close(m);
+    return rc;
+}

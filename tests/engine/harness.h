@@ -1,0 +1,37 @@
+/* The memcmp harness: runs one token sequence through an engine in the manner a spec says, collects the logits
+ * of every position, and lets tests compare two runs bit for bit. */
+#ifndef TESTS_ENGINE_HARNESS_H
+#define TESTS_ENGINE_HARNESS_H
+#include "hasten/hasten.h"
+#include <stdint.h>
+
+enum { NEIGHBOURS_MAX = 3 };
+
+struct run_spec {
+    int n_threads;
+    int chunk;        /* tokens a step; 0: all in one step */
+    int n_neighbours; /* other sequences in the same steps, with their own tokens and lengths */
+    bool forked;      /* a parent runs the first part, goes astray, and a fork of it continues */
+    bool regrown;     /* appends a wrong tail now and then and truncates it away again */
+    int n_batch;
+    bool plain, reference, kv_f32;
+};
+
+/* Short text of a spec, for messages. */
+const char *spec_text(const struct run_spec *s, char *out, size_t out_size);
+
+/* Logits [n × n_vocab] of tokens[0, n) run as s says; malloc'ed, the caller frees. Any failure prints the
+ * sentence and exits the test program with status 1. */
+float *run_logits(const struct hasten_model *m, const struct run_spec *s, const int32_t *tokens, int32_t n);
+
+/* n pseudo-random ids below n_vocab. */
+void random_tokens(uint64_t seed, int32_t n_vocab, int32_t *out, int32_t n);
+
+/* Index of the first row that differs, or -1. */
+int32_t first_difference(const float *a, const float *b, int32_t n, int32_t n_vocab);
+
+/* Opens a model or exits with a sentence. */
+struct hasten_model *open_or_exit(const char *path);
+void die_unless_ok(hasten_status st, const struct hasten_error *err, const char *what);
+
+#endif
