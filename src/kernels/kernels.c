@@ -23,7 +23,7 @@ const struct kernels *kernels_plain(void)
     return &k;
 }
 
-#if defined(HASTEN_AVX512_READY)
+#if defined(__x86_64__)
 static const struct kernels *kernels_avx512(void)
 {
     static const struct kernels k = {.name = "avx512", .form_of = form_of_quantised, KERNELS_OF(avx512)};
@@ -33,7 +33,7 @@ static const struct kernels *kernels_avx512(void)
 
 const struct kernels *kernels_select(uint32_t features)
 {
-#if defined(HASTEN_AVX512_READY)
+#if defined(__x86_64__)
     const uint32_t want = CPU_AVX2 | CPU_AVX512 | CPU_AVX512_VNNI;
     if ((features & want) == want)
         return kernels_avx512();

@@ -1,0 +1,198 @@
+/* Element-wise kernels, the norm, and the quantisation of activations. Twins: ref/twin_ops.c, twin_matmul.c. */
+#include "kernels/layout.h"
+#include "kernels/sets.h"
+#include "kernels/x86/vec_avx512.h"
+
+void avx512_rms_norm(const float *x, const float *w, int64_t n, float eps, float *y)
+{
+    __m512 acc = _mm512_setzero_ps();
+    for (int64_t i = 0; i < n; i += 16) {
+        const __m512 v = _mm512_maskz_loadu_ps(v_tail(n - i), x + i);
+        acc = _mm512_fmadd_ps(v, v, acc);
+    }
+    const float scale = 1.0f / sqrtf(v_reduce_add(acc) / (float)n + eps);
+    const __m512 r = _mm512_set1_ps(scale);
+    for (int64_t i = 0; i < n; i += 16) {
+        const __mmask16 m = v_tail(n - i);
+        __m512 v = _mm512_mul_ps(_mm512_maskz_loadu_ps(m, x + i), r);
+        if (w)
+            v = _mm512_mul_ps(v, _mm512_maskz_loadu_ps(m, w + i));
+        _mm512_mask_storeu_ps(y + i, m, v);
+    }
+}
+
+MATH_INLINE void rotate(__m512 *a, __m512 *b, __m512 c, __m512 s)
+{
+    const __m512 x = _mm512_fmsub_ps(*a, c, _mm512_mul_ps(*b, s));
+    *b = _mm512_fmadd_ps(*a, s, _mm512_mul_ps(*b, c));
+    *a = x;
+}
+
+static void rope_neox(float *x, const float *cosines, const float *sines, int64_t half)
+{
+    for (int64_t i = 0; i < half; i += 16) {
+        const __mmask16 m = v_tail(half - i);
+        __m512 a = _mm512_maskz_loadu_ps(m, x + i), b = _mm512_maskz_loadu_ps(m, x + half + i);
+        rotate(&a, &b, _mm512_maskz_loadu_ps(m, cosines + i), _mm512_maskz_loadu_ps(m, sines + i));
+        _mm512_mask_storeu_ps(x + i, m, a);
+        _mm512_mask_storeu_ps(x + half + i, m, b);
+    }
+}
+
+static void rope_pairs(float *x, const float *cosines, const float *sines, int64_t half)
+{
+    const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    const __m512i odd = _mm512_add_epi32(even, _mm512_set1_epi32(1));
+    const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    const __m512i high = _mm512_add_epi32(low, _mm512_set1_epi32(8));
+    for (int64_t i = 0; i < half; i += 16) {
+        const __mmask16 m = v_tail(half - i), m0 = v_tail(2 * (half - i)), m1 = v_tail(2 * (half - i) - 16);
+        const __m512 v0 = _mm512_maskz_loadu_ps(m0, x + 2 * i), v1 = _mm512_maskz_loadu_ps(m1, x + 2 * i + 16);
+        __m512 a = _mm512_permutex2var_ps(v0, even, v1), b = _mm512_permutex2var_ps(v0, odd, v1);
+        rotate(&a, &b, _mm512_maskz_loadu_ps(m, cosines + i), _mm512_maskz_loadu_ps(m, sines + i));
+        _mm512_mask_storeu_ps(x + 2 * i, m0, _mm512_permutex2var_ps(a, low, b));
+        _mm512_mask_storeu_ps(x + 2 * i + 16, m1, _mm512_permutex2var_ps(a, high, b));
+    }
+}
+
+void avx512_rope(float *x, const float *cosines, const float *sines, int64_t n_rot, bool neox)
+{
+    if (neox)
+        rope_neox(x, cosines, sines, n_rot / 2);
+    else
+        rope_pairs(x, cosines, sines, n_rot / 2);
+}
+
+MATH_INLINE __m512 v_sigmoid_mul(__m512 x, __m512 minus_u)
+{
+    return _mm512_div_ps(x, _mm512_add_ps(_mm512_set1_ps(1.0f), v_exp(minus_u)));
+}
+
+void avx512_silu_mul(const float *gate, const float *up, int64_t n, float *y)
+{
+    for (int64_t i = 0; i < n; i += 16) {
+        const __mmask16 m = v_tail(n - i);
+        const __m512 g = _mm512_maskz_loadu_ps(m, gate + i);
+        _mm512_mask_storeu_ps(y + i, m, _mm512_mul_ps(v_sigmoid_mul(g, v_neg(g)), _mm512_maskz_loadu_ps(m, up + i)));
+    }
+}
+
+void avx512_gelu_mul(const float *gate, const float *up, int64_t n, float *y)
+{
+    const __m512 one = _mm512_set1_ps(1.0f);
+    for (int64_t i = 0; i < n; i += 16) {
+        const __mmask16 m = v_tail(n - i);
+        const __m512 g = _mm512_maskz_loadu_ps(m, gate + i);
+        const __m512 cubic = _mm512_fmadd_ps(_mm512_mul_ps(_mm512_set1_ps(GELU_C), g), g, one);
+        const __m512 u = _mm512_mul_ps(_mm512_mul_ps(_mm512_set1_ps(GELU_2S), g), cubic);
+        _mm512_mask_storeu_ps(y + i, m, _mm512_mul_ps(v_sigmoid_mul(g, v_neg(u)), _mm512_maskz_loadu_ps(m, up + i)));
+    }
+}
+
+void avx512_add(const float *x, int64_t n, float *y)
+{
+    for (int64_t i = 0; i < n; i += 16) {
+        const __mmask16 m = v_tail(n - i);
+        _mm512_mask_storeu_ps(y + i, m,
+                              _mm512_add_ps(_mm512_maskz_loadu_ps(m, y + i), _mm512_maskz_loadu_ps(m, x + i)));
+    }
+}
+
+void avx512_scale(float s, int64_t n, float *y)
+{
+    const __m512 vs = _mm512_set1_ps(s);
+    for (int64_t i = 0; i < n; i += 16) {
+        const __mmask16 m = v_tail(n - i);
+        _mm512_mask_storeu_ps(y + i, m, _mm512_mul_ps(_mm512_maskz_loadu_ps(m, y + i), vs));
+    }
+}
+
+/* ---- activations ------------------------------------------------------------------------------- */
+
+/* Bits of the largest magnitude among n values (a multiple of 32). */
+MATH_INLINE uint32_t amax_bits(const float *x, int64_t n)
+{
+    const __m512i magnitude = _mm512_set1_epi32(0x7fffffff);
+    __m512i a = _mm512_setzero_si512(), b = a;
+    for (int64_t i = 0; i < n; i += 32) {
+        a = _mm512_max_epu32(a, _mm512_and_epi32(_mm512_castps_si512(_mm512_loadu_ps(x + i)), magnitude));
+        b = _mm512_max_epu32(b, _mm512_and_epi32(_mm512_castps_si512(_mm512_loadu_ps(x + i + 16)), magnitude));
+    }
+    return _mm512_reduce_max_epu32(_mm512_max_epu32(a, b));
+}
+
+struct group_scale {
+    float d, inverse; /* inverse: 0 where q is to be 0 whatever x is */
+};
+
+MATH_INLINE struct group_scale group_scale(uint32_t amax)
+{
+    if (amax >= 0x7f800000u)
+        return (struct group_scale){canonical_nan(), 0.0f};
+    const float f = bits_f32(amax);
+    if (f < ACT_AMAX_MIN)
+        return (struct group_scale){0.0f, 0.0f};
+    return (struct group_scale){f / 127.0f, 127.0f / f};
+}
+
+/* Quantises 16 values; returns their sum. */
+MATH_INLINE int32_t quantise_16(const float *x, float inverse, int8_t *q)
+{
+    __m512i v = _mm512_setzero_si512();
+    if (inverse > 0.0f)
+        v = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(x), _mm512_set1_ps(inverse)));
+    _mm_storeu_si128((__m128i *)(void *)q, _mm512_cvtepi32_epi8(v));
+    return _mm512_reduce_add_epi32(v);
+}
+
+static void make_q8_32(const float *x, int64_t k, uint8_t *row)
+{
+    const struct act32_layout a = act32_layout(k);
+    float *d = (float *)(void *)(row + a.d), *ds = (float *)(void *)(row + a.ds);
+    int32_t *neg8 = (int32_t *)(void *)(row + a.neg8), *neg16 = (int32_t *)(void *)(row + a.neg16);
+    int32_t *neg128 = (int32_t *)(void *)(row + a.neg128);
+    for (int64_t b = 0; b < k / 32; b++) {
+        const struct group_scale s = group_scale(amax_bits(x + b * 32, 32));
+        int8_t *q = (int8_t *)row + b * 32;
+        const int32_t first = quantise_16(x + b * 32, s.inverse, q);
+        const int32_t sum = first + quantise_16(x + b * 32 + 16, s.inverse, q + 16);
+        d[b] = s.d;
+        ds[b] = s.d * (float)sum;
+        neg8[b] = -8 * sum;
+        neg16[b] = -16 * sum;
+        neg128[b] = -128 * sum;
+    }
+    memset(row + k, 0, a.d - (size_t)k);
+    memset(row + a.used, 0, a.bytes - a.used);
+}
+
+static void make_q8_256(const float *x, int64_t k, uint8_t *row)
+{
+    const struct act256_layout a = act256_layout(k);
+    float *d = (float *)(void *)(row + a.d);
+    int32_t *neg32 = (int32_t *)(void *)(row + a.neg32), *neg4 = (int32_t *)(void *)(row + a.neg4);
+    int16_t *sum16 = (int16_t *)(void *)(row + a.sum16), *sum32 = (int16_t *)(void *)(row + a.sum32);
+    for (int64_t b = 0; b < k / 256; b++) {
+        const struct group_scale s = group_scale(amax_bits(x + b * 256, 256));
+        d[b] = s.d;
+        for (int64_t j = b * 16; j < b * 16 + 16; j++) {
+            const int32_t sum = quantise_16(x + j * 16, s.inverse, (int8_t *)row + j * 16);
+            neg32[j] = -32 * sum;
+            neg4[j] = -4 * sum;
+            sum16[j] = (int16_t)sum;
+        }
+        for (int64_t j = b * 8; j < b * 8 + 8; j++)
+            sum32[j] = (int16_t)(sum16[2 * j] + sum16[2 * j + 1]);
+    }
+    memset(row + a.used, 0, a.bytes - a.used);
+}
+
+void avx512_act_make(enum act_form form, const float *x, int64_t k, void *dst)
+{
+    if (form == ACT_Q8_32)
+        make_q8_32(x, k, dst);
+    else if (form == ACT_Q8_256)
+        make_q8_256(x, k, dst);
+    else
+        twin_act_make(form, x, k, dst);
+}

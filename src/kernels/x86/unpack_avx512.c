@@ -1,0 +1,384 @@
+/* From the file's blocks to tiles: 16 rows are read 16 bytes at a time and transposed as 32-bit words, so that
+ * word j of 16 rows becomes one vector; nibbles and high bits are then separated on whole vectors. Loads never
+ * leave a block. Layouts of the blocks: formats/quant.c, ref/twin_blocks.c. */
+#include "kernels/x86/panel_avx512.h"
+#include "kernels/x86/vec_avx512.h"
+
+/* ---- transposition ----------------------------------------------------------------------------- */
+
+MATH_INLINE __m512i load_4_rows(const uint8_t *p, size_t step)
+{
+    __m512i v = _mm512_castsi128_si512(_mm_loadu_si128((const __m128i *)(const void *)p));
+    v = _mm512_mask_broadcast_i32x4(v, 0x00f0, _mm_loadu_si128((const __m128i *)(const void *)(p + step)));
+    v = _mm512_mask_broadcast_i32x4(v, 0x0f00, _mm_loadu_si128((const __m128i *)(const void *)(p + 2 * step)));
+    return _mm512_mask_broadcast_i32x4(v, 0xf000, _mm_loadu_si128((const __m128i *)(const void *)(p + 3 * step)));
+}
+
+/* v[j] = 32-bit word j of 16 bytes of each of 16 rows. */
+MATH_INLINE void load_rows(const uint8_t *p, size_t stride, __m512i v[4])
+{
+    const __m512i a = load_4_rows(p, 4 * stride), b = load_4_rows(p + stride, 4 * stride);
+    const __m512i c = load_4_rows(p + 2 * stride, 4 * stride), d = load_4_rows(p + 3 * stride, 4 * stride);
+    const __m512i ab0 = _mm512_unpacklo_epi32(a, b), ab1 = _mm512_unpackhi_epi32(a, b);
+    const __m512i cd0 = _mm512_unpacklo_epi32(c, d), cd1 = _mm512_unpackhi_epi32(c, d);
+    v[0] = _mm512_unpacklo_epi64(ab0, cd0);
+    v[1] = _mm512_unpackhi_epi64(ab0, cd0);
+    v[2] = _mm512_unpacklo_epi64(ab1, cd1);
+    v[3] = _mm512_unpackhi_epi64(ab1, cd1);
+}
+
+/* The 32-bit word at p of each row. */
+MATH_INLINE __m512i gather_word(const uint8_t *p, size_t stride)
+{
+    const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    return _mm512_i32gather_epi32(_mm512_mullo_epi32(lane, _mm512_set1_epi32((int)stride)), p, 1);
+}
+
+MATH_INLINE __m512 f16_low(__m512i words)
+{
+    return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(words));
+}
+
+MATH_INLINE __m512 f16_high(__m512i words)
+{
+    return f16_low(_mm512_srli_epi32(words, 16));
+}
+
+MATH_INLINE __m512i low_nibbles(__m512i v)
+{
+    return _mm512_and_si512(v, _mm512_set1_epi8(15));
+}
+
+MATH_INLINE __m512i high_nibbles(__m512i v)
+{
+    return low_nibbles(_mm512_srli_epi32(v, 4));
+}
+
+/* a | (b & mask) */
+MATH_INLINE __m512i or_masked(__m512i a, __m512i b, __m512i mask)
+{
+    return _mm512_ternarylogic_epi32(a, b, mask, 0xf8);
+}
+
+/* ---- 32-blocks --------------------------------------------------------------------------------- */
+
+/* 16 bytes of nibbles per row: 8 vectors. */
+MATH_INLINE void nibbles_32(const uint8_t *qs, size_t stride, __m512i out[8])
+{
+    __m512i v[4];
+    load_rows(qs, stride, v);
+    for (int j = 0; j < 4; j++) {
+        out[j] = low_nibbles(v[j]);
+        out[j + 4] = high_nibbles(v[j]);
+    }
+}
+
+/* Adds bit 4: bit 4 j + b of each row's word belongs to byte b of vector j. */
+MATH_INLINE void add_fifth_bits(__m512i words, __m512i q[8])
+{
+    const __m512i fifth = _mm512_set1_epi8(16);
+    const __m512i bit_even = _mm512_set1_epi32(0x08040201), bit_odd = _mm512_set1_epi32((int)0x80402010u);
+    for (int byte = 0; byte < 4; byte++) {
+        const __m512i index = _mm512_add_epi8(_mm512_set4_epi32(0x0c0c0c0c, 0x08080808, 0x04040404, 0),
+                                              _mm512_set1_epi8((char)byte));
+        const __m512i spread = _mm512_shuffle_epi8(words, index);
+        q[2 * byte] = _mm512_mask_add_epi8(q[2 * byte], _mm512_test_epi8_mask(spread, bit_even), q[2 * byte], fifth);
+        q[2 * byte + 1] =
+            _mm512_mask_add_epi8(q[2 * byte + 1], _mm512_test_epi8_mask(spread, bit_odd), q[2 * byte + 1], fifth);
+    }
+}
+
+MATH_INLINE void store_32(struct tile_q8 *t, int64_t b, const __m512i q[8], __m512 d)
+{
+    for (int j = 0; j < 8; j++)
+        _mm512_store_si512(t->q[b * 8 + j], q[j]);
+    _mm512_store_ps(t->d[b], d);
+}
+
+void unpack_q4_0_avx512(const uint8_t *src, size_t stride, int64_t k, void *tile)
+{
+    for (int64_t b = 0; b < k / 32; b++, src += 18) {
+        __m512i q[8];
+        nibbles_32(src + 2, stride, q);
+        store_32(tile, b, q, f16_low(gather_word(src, stride)));
+    }
+}
+
+void unpack_q4_1_avx512(const uint8_t *src, size_t stride, int64_t k, void *tile)
+{
+    struct tile_q8 *t = tile;
+    for (int64_t b = 0; b < k / 32; b++, src += 20) {
+        __m512i q[8];
+        const __m512i head = gather_word(src, stride);
+        nibbles_32(src + 4, stride, q);
+        store_32(t, b, q, f16_low(head));
+        _mm512_store_ps(t->m[b], f16_high(head));
+    }
+}
+
+void unpack_q5_0_avx512(const uint8_t *src, size_t stride, int64_t k, void *tile)
+{
+    for (int64_t b = 0; b < k / 32; b++, src += 22) {
+        __m512i q[8];
+        nibbles_32(src + 6, stride, q);
+        add_fifth_bits(gather_word(src + 2, stride), q);
+        store_32(tile, b, q, f16_low(gather_word(src, stride)));
+    }
+}
+
+void unpack_q5_1_avx512(const uint8_t *src, size_t stride, int64_t k, void *tile)
+{
+    struct tile_q8 *t = tile;
+    for (int64_t b = 0; b < k / 32; b++, src += 24) {
+        __m512i q[8];
+        const __m512i head = gather_word(src, stride);
+        nibbles_32(src + 8, stride, q);
+        add_fifth_bits(gather_word(src + 4, stride), q);
+        store_32(t, b, q, f16_low(head));
+        _mm512_store_ps(t->m[b], f16_high(head));
+    }
+}
+
+void unpack_q8_0_avx512(const uint8_t *src, size_t stride, int64_t k, void *tile)
+{
+    const __m512i sign = _mm512_set1_epi8(-128); /* signed to unsigned: + 128 */
+    for (int64_t b = 0; b < k / 32; b++, src += 34) {
+        __m512i q[8];
+        load_rows(src + 2, stride, q);
+        load_rows(src + 18, stride, q + 4);
+        for (int j = 0; j < 8; j++)
+            q[j] = _mm512_xor_si512(q[j], sign);
+        store_32(tile, b, q, f16_low(gather_word(src, stride)));
+    }
+}
+
+/* ---- 256-blocks -------------------------------------------------------------------------------- */
+
+MATH_INLINE __m512i word_byte(__m512i words, unsigned byte)
+{
+    return _mm512_and_epi32(_mm512_srlv_epi32(words, _mm512_set1_epi32((int)(8 * byte))), _mm512_set1_epi32(255));
+}
+
+/* Four unsigned bytes per row become scale[first ... first + 3]. */
+MATH_INLINE void store_scales(struct tile_q8 *t, int first, __m512i bytes)
+{
+    for (int j = 0; j < 4; j++)
+        _mm512_store_si512(t->scale[first + j], word_byte(bytes, (unsigned)j));
+}
+
+/* Four unsigned bytes per row become two vectors of pairs of 16-bit mins. */
+MATH_INLINE void store_mins(struct tile_q8 *t, int first, __m512i bytes)
+{
+    const __m512i low = _mm512_set1_epi32(0x00ff), high = _mm512_set1_epi32(0x00ff0000);
+    const __m512i upper = _mm512_srli_epi32(bytes, 16);
+    _mm512_store_si512(t->min[first], or_masked(_mm512_and_epi32(bytes, low), _mm512_slli_epi32(bytes, 8), high));
+    _mm512_store_si512(t->min[first + 1], or_masked(_mm512_and_epi32(upper, low), _mm512_slli_epi32(upper, 8), high));
+}
+
+/* d, dmin and 12 bytes of 6-bit scales and mins: the first 16 bytes of Q4_K and Q5_K. */
+MATH_INLINE void unpack_head_6bit(const uint8_t *src, size_t stride, struct tile_q8 *t)
+{
+    const __m512i six = _mm512_set1_epi8(63), two = _mm512_set1_epi8(0x30);
+    __m512i v[4];
+    load_rows(src, stride, v);
+    _mm512_store_ps(t->d[0], f16_low(v[0]));
+    _mm512_store_ps(t->m[0], f16_high(v[0]));
+    store_scales(t, 0, _mm512_and_si512(v[1], six));
+    store_mins(t, 0, _mm512_and_si512(v[2], six));
+    store_scales(t, 4, or_masked(low_nibbles(v[3]), _mm512_srli_epi32(v[1], 2), two));
+    store_mins(t, 2, or_masked(high_nibbles(v[3]), _mm512_srli_epi32(v[2], 2), two));
+}
+
+void unpack_q4_k_avx512(const uint8_t *src, size_t stride, int64_t k, void *tile)
+{
+    struct tile_q8 *t = tile;
+    (void)k;
+    unpack_head_6bit(src, stride, t);
+    for (int part = 0; part < 8; part++) { /* 16 bytes: half of two sub-blocks */
+        __m512i v[4];
+        load_rows(src + 16 + part * 16, stride, v);
+        for (int j = 0; j < 4; j++) {
+            const int to = part / 2 * 16 + part % 2 * 4 + j;
+            _mm512_store_si512(t->q[to], low_nibbles(v[j]));
+            _mm512_store_si512(t->q[to + 8], high_nibbles(v[j]));
+        }
+    }
+}
+
+void unpack_q5_k_avx512(const uint8_t *src, size_t stride, int64_t k, void *tile)
+{
+    struct tile_q8 *t = tile;
+    const __m512i fifth = _mm512_set1_epi8(16);
+    __m512i high[8];
+    (void)k;
+    unpack_head_6bit(src, stride, t);
+    load_rows(src + 16, stride, high);
+    load_rows(src + 32, stride, high + 4);
+    for (int j = 0; j < 8; j++)
+        high[j] = _mm512_rol_epi32(high[j], 4); /* bit 0 of each byte to bit 4 */
+    for (int part = 0; part < 8; part++) {
+        __m512i v[4];
+        load_rows(src + 48 + part * 16, stride, v);
+        for (int j = 0; j < 4; j++) {
+            const int to = part / 2 * 16 + part % 2 * 4 + j;
+            __m512i *h = &high[part % 2 * 4 + j];
+            _mm512_store_si512(t->q[to], or_masked(low_nibbles(v[j]), *h, fifth));
+            *h = _mm512_ror_epi32(*h, 1);
+            _mm512_store_si512(t->q[to + 8], or_masked(high_nibbles(v[j]), *h, fifth));
+            *h = _mm512_ror_epi32(*h, 1);
+        }
+    }
+}
+
+/* 128 elements: 64 bytes of low nibbles, 32 bytes of high pairs. */
+MATH_INLINE void unpack_q6_half(const uint8_t *ql, const uint8_t *qh, size_t stride, uint8_t (*q)[64])
+{
+    const __m512i pair = _mm512_set1_epi8(0x30);
+    for (int part = 0; part < 2; part++) { /* 16 of the 32 columns */
+        __m512i a[4], b[4], h[4];
+        load_rows(ql + part * 16, stride, a);
+        load_rows(ql + part * 16 + 32, stride, b);
+        load_rows(qh + part * 16, stride, h);
+        for (int j = 0; j < 4; j++) {
+            uint8_t(*to)[64] = q + part * 4 + j;
+            _mm512_store_si512(to[0], or_masked(low_nibbles(a[j]), _mm512_slli_epi32(h[j], 4), pair));
+            _mm512_store_si512(to[8], or_masked(low_nibbles(b[j]), _mm512_slli_epi32(h[j], 2), pair));
+            _mm512_store_si512(to[16], or_masked(high_nibbles(a[j]), h[j], pair));
+            _mm512_store_si512(to[24], or_masked(high_nibbles(b[j]), _mm512_srli_epi32(h[j], 2), pair));
+        }
+    }
+}
+
+void unpack_q6_k_avx512(const uint8_t *src, size_t stride, int64_t k, void *tile)
+{
+    struct tile_q8 *t = tile;
+    __m512i s[4];
+    (void)k;
+    unpack_q6_half(src, src + 128, stride, t->q);
+    unpack_q6_half(src + 64, src + 160, stride, t->q + 32);
+    load_rows(src + 192, stride, s);
+    for (int j = 0; j < 4; j++) {
+        _mm512_store_si512(t->scale[4 * j], _mm512_srai_epi32(_mm512_slli_epi32(s[j], 24), 24));
+        _mm512_store_si512(t->scale[4 * j + 1], _mm512_srai_epi32(_mm512_slli_epi32(s[j], 16), 24));
+        _mm512_store_si512(t->scale[4 * j + 2], _mm512_srai_epi32(_mm512_slli_epi32(s[j], 8), 24));
+        _mm512_store_si512(t->scale[4 * j + 3], _mm512_srai_epi32(s[j], 24));
+    }
+    _mm512_store_ps(t->d[0], f16_high(gather_word(src + 206, stride)));
+}
+
+/* 64 bytes of 2-bit quants per row; high[j] holds, at bit e / 32 of each byte, a third bit, or is NULL. */
+MATH_INLINE void unpack_2bit(const uint8_t *qs, size_t stride, const __m512i *high, struct tile_q8 *t)
+{
+    const __m512i three = _mm512_set1_epi8(3), one = _mm512_set1_epi8(1);
+    for (int part = 0; part < 4; part++) { /* 16 bytes: half of 4 groups of 32 */
+        __m512i v[4];
+        load_rows(qs + part * 16, stride, v);
+        for (int j = 0; j < 4; j++) {
+            for (int group = 0; group < 4; group++) {
+                const __m512i shift = _mm512_set1_epi32(2 * group);
+                __m512i q = _mm512_and_si512(_mm512_srlv_epi32(v[j], shift), three);
+                if (high) {
+                    const __m512i by = _mm512_set1_epi32(part / 2 * 4 + group);
+                    const __m512i bit = _mm512_and_si512(_mm512_srlv_epi32(high[part % 2 * 4 + j], by), one);
+                    q = _mm512_or_si512(q, _mm512_slli_epi32(bit, 2));
+                }
+                _mm512_store_si512(t->q[part / 2 * 32 + group * 8 + part % 2 * 4 + j], q);
+            }
+        }
+    }
+}
+
+void unpack_q2_k_avx512(const uint8_t *src, size_t stride, int64_t k, void *tile)
+{
+    struct tile_q8 *t = tile;
+    __m512i s[4];
+    (void)k;
+    load_rows(src, stride, s);
+    for (int j = 0; j < 4; j++) {
+        store_scales(t, 4 * j, low_nibbles(s[j]));
+        store_mins(t, 2 * j, high_nibbles(s[j]));
+    }
+    unpack_2bit(src + 16, stride, NULL, t);
+    const __m512i d = gather_word(src + 80, stride);
+    _mm512_store_ps(t->d[0], f16_low(d));
+    _mm512_store_ps(t->m[0], f16_high(d));
+}
+
+void unpack_q3_k_avx512(const uint8_t *src, size_t stride, int64_t k, void *tile)
+{
+    struct tile_q8 *t = tile;
+    const __m512i pair = _mm512_set1_epi8(0x30), bias = _mm512_set1_epi32(32);
+    __m512i high[8], s[4];
+    (void)k;
+    load_rows(src, stride, high);
+    load_rows(src + 16, stride, high + 4);
+    unpack_2bit(src + 32, stride, high, t);
+    load_rows(src + 92, stride, s); /* words 1 to 3 are the scales */
+    const __m512i bytes[4] = {or_masked(low_nibbles(s[1]), _mm512_slli_epi32(s[3], 4), pair),
+                              or_masked(low_nibbles(s[2]), _mm512_slli_epi32(s[3], 2), pair),
+                              or_masked(high_nibbles(s[1]), s[3], pair),
+                              or_masked(high_nibbles(s[2]), _mm512_srli_epi32(s[3], 2), pair)};
+    for (int j = 0; j < 16; j++)
+        _mm512_store_si512(t->scale[j], _mm512_sub_epi32(word_byte(bytes[j / 4], (unsigned)(j % 4)), bias));
+    _mm512_store_ps(t->d[0], f16_high(gather_word(src + 106, stride)));
+}
+
+/* ---- float types ------------------------------------------------------------------------------- */
+
+void unpack_f32_avx512(const uint8_t *src, size_t stride, int64_t k, void *tile)
+{
+    struct tile_f32 *t = tile;
+    int64_t i = 0;
+    for (; i + 4 <= k; i += 4) {
+        __m512i v[4];
+        load_rows(src + i * 4, stride, v);
+        for (int j = 0; j < 4; j++)
+            _mm512_store_si512(t->w[i + j], v[j]);
+    }
+    for (; i < k; i++)
+        _mm512_store_si512(t->w[i], gather_word(src + i * 4, stride));
+}
+
+/* The last k % 8 columns of 16-bit types, one value at a time. */
+static void unpack_16bit_tail(const uint8_t *src, size_t stride, int64_t from, int64_t k, float (*convert)(uint16_t),
+                              struct tile_f32 *t)
+{
+    for (int64_t i = from; i < k; i++) {
+        for (size_t r = 0; r < PANEL_ROWS; r++) {
+            uint16_t h;
+            memcpy(&h, src + r * stride + (size_t)i * 2, 2);
+            t->w[i][r] = convert(h);
+        }
+    }
+}
+
+void unpack_f16_avx512(const uint8_t *src, size_t stride, int64_t k, void *tile)
+{
+    struct tile_f32 *t = tile;
+    int64_t i = 0;
+    for (; i + 8 <= k; i += 8) {
+        __m512i v[4];
+        load_rows(src + i * 2, stride, v);
+        for (int j = 0; j < 4; j++) {
+            _mm512_store_ps(t->w[i + 2 * j], f16_low(v[j]));
+            _mm512_store_ps(t->w[i + 2 * j + 1], f16_high(v[j]));
+        }
+    }
+    unpack_16bit_tail(src, stride, i, k, f16_to_f32, t);
+}
+
+void unpack_bf16_avx512(const uint8_t *src, size_t stride, int64_t k, void *tile)
+{
+    struct tile_f32 *t = tile;
+    const __m512i upper = _mm512_set1_epi32((int)0xffff0000u);
+    int64_t i = 0;
+    for (; i + 8 <= k; i += 8) {
+        __m512i v[4];
+        load_rows(src + i * 2, stride, v);
+        for (int j = 0; j < 4; j++) {
+            _mm512_store_si512(t->w[i + 2 * j], _mm512_slli_epi32(v[j], 16));
+            _mm512_store_si512(t->w[i + 2 * j + 1], _mm512_and_epi32(v[j], upper));
+        }
+    }
+    unpack_16bit_tail(src, stride, i, k, bf16_to_f32, t);
+}
