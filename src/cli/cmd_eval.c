@@ -1,0 +1,221 @@
+/* `hasten eval`: perplexity of a text, and the raw logits behind it.
+ *
+ * Convention (in the JSON under "convention"): the text is tokenised once, with BOS in front if the file asks
+ * for it, and cut into windows of -c tokens that begin every --stride tokens (default: -c, so they do not
+ * overlap). Each window is evaluated from an empty context. Scored is every token after a window's first that
+ * no earlier window scored; a last incomplete window counts if it has at least two tokens. nll of a token is
+ * log-sum-exp(logits) - logit, in f64; ppl = exp(mean nll). Rows of --logits follow the same order. */
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/limits.h"
+#include "cli/session.h"
+#include "text/template.h"
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+struct eval_args {
+    const char *ppl, *ids, *logits;
+    int32_t stride, limit_tokens;
+    struct ui ui;
+    struct model_args model;
+};
+
+static const struct option_def eval_defs[] = {
+    {"ppl", NULL, OPT_STRING, offsetof(struct eval_args, ppl), 0, 0, NULL, "FILE", "the text; - is stdin"},
+    {"ids", NULL, OPT_STRING, offsetof(struct eval_args, ids), 0, 0, NULL, "FILE", "token ids instead of a text (a JSON array)"},
+    {"stride", NULL, OPT_INT, offsetof(struct eval_args, stride), 0, LIMIT_CONTEXT, "0", "N",
+     "a window every N tokens; 0: -c"},
+    {"logits", NULL, OPT_STRING, offsetof(struct eval_args, logits), 0, 0, NULL, "OUT", "write the scored rows as float32"},
+    {"limit-tokens", NULL, OPT_INT, offsetof(struct eval_args, limit_tokens), 0, INT32_MAX, "0", "N",
+     "only the first N tokens; 0: all"},
+};
+
+#define EVAL_DEFAULT_CONTEXT 512
+
+struct evaluation {
+    const struct eval_args *args;
+    struct session s;
+    struct ui *ui;
+    struct tokens ids;
+    struct file *out;      /* NULL: no logits wanted */
+    int64_t window;        /* first token of the current window */
+    int64_t n_scored;
+    double nll;
+    hasten_status status;  /* of the sink */
+    struct hasten_error *err;
+    uint64_t t0;
+    int64_t n_to_score;
+};
+
+static double row_nll(const float *row, int32_t n, int32_t target)
+{
+    double max = (double)row[0], sum = 0;
+    for (int32_t i = 1; i < n; i++)
+        max = (double)row[i] > max ? (double)row[i] : max;
+    for (int32_t i = 0; i < n; i++)
+        sum += exp((double)row[i] - max);
+    return max + log(sum) - (double)row[target];
+}
+
+static int take_rows(void *ctx, const float *logits, const struct hasten_logits_row *rows, int32_t n_rows,
+                     int32_t n_vocab)
+{
+    struct evaluation *e = ctx;
+    for (int32_t i = 0; i < n_rows; i++) {
+        int32_t target = e->ids.ids[e->window + rows[i].row + 1];
+        double nll = row_nll(logits + (int64_t)i * n_vocab, n_vocab, target);
+        if (!isfinite(nll)) {
+            e->status = error_set(e->err, HASTEN_ERR_NON_FINITE, "evaluating token %lld: its probability is not a number",
+                                  (long long)(e->window + rows[i].row + 1));
+            return 1;
+        }
+        e->nll += nll;
+        e->n_scored++;
+    }
+    if (e->out)
+        e->status = file_write(e->out, logits, (size_t)n_rows * (size_t)n_vocab * sizeof *logits, e->err);
+    ui_progress(e->ui, "eval", (uint64_t)e->n_scored, (uint64_t)e->n_to_score, "tokens", e->t0);
+    return e->status != HASTEN_OK;
+}
+
+static hasten_status read_tokens(struct evaluation *e, struct hasten_error *err)
+{
+    const struct eval_args *a = e->args;
+    char *text = NULL;
+    size_t len = 0;
+    json_t *v = NULL;
+    hasten_status st = file_slurp(a->ppl ? a->ppl : a->ids, LIMIT_TEXT_BYTES, &text, &len, err);
+    if (!st && a->ppl)
+        st = vocab_encode(e->s.vocab, text, len, VOCAB_BOS, &e->ids, err);
+    if (!st && a->ids)
+        st = json_parse(a->ids, text, len, &v, err);
+    if (!st && a->ids && !json_is_array(v))
+        st = error_set(err, HASTEN_ERR_USAGE, "%s: not a JSON array (expected token ids)", a->ids);
+    for (size_t i = 0; i < json_array_size(v) && !st; i++) {
+        json_int_t id = json_is_integer(json_array_get(v, i)) ? json_integer_value(json_array_get(v, i)) : -1;
+        if (id < 0 || id >= hasten_model_n_vocab(e->s.model))
+            st = error_set(err, HASTEN_ERR_USAGE, "%s: element %zu is no token (expected 0 to %d)", a->ids, i,
+                           (int)hasten_model_n_vocab(e->s.model) - 1);
+        else if (tokens_push(&e->ids, (int32_t)id))
+            st = error_set(err, HASTEN_ERR_MEMORY, "eval: out of memory");
+    }
+    json_decref(v);
+    mem_free(text);
+    if (!st && a->limit_tokens > 0 && e->ids.n > a->limit_tokens)
+        e->ids.n = a->limit_tokens;
+    if (!st && e->ids.n < 2)
+        st = error_set(err, HASTEN_ERR_USAGE, "eval: the text has %lld tokens (expected at least 2)", (long long)e->ids.n);
+    return st;
+}
+
+/* One window: tokens [begin, begin + n); rows before `from` were scored already. */
+static hasten_status run_window(struct evaluation *e, int64_t begin, int32_t n, int32_t from, struct hasten_error *err)
+{
+    e->window = begin;
+    hasten_status st = hasten_seq_truncate(e->s.seq, 0, err);
+    /* the last token is a target only; it need not be read */
+    struct hasten_item item = {.seq = e->s.seq, .tokens = e->ids.ids + begin, .n = n - 1, .want_from = from};
+    if (!st)
+        st = hasten_step(e->s.engine, &item, 1, take_rows, e, interrupt_arm(), err);
+    return st ? st : e->status;
+}
+
+static hasten_status run_windows(struct evaluation *e, int32_t n_ctx, int32_t stride, struct hasten_error *err)
+{
+    int64_t scored_to = 1; /* tokens [1, scored_to) have been scored */
+    hasten_status st = HASTEN_OK;
+    e->t0 = clock_now_ns();
+    for (int64_t begin = 0; begin < e->ids.n - 1 && !st; begin += stride) {
+        int64_t end = begin + n_ctx < e->ids.n ? begin + n_ctx : e->ids.n;
+        int64_t first = begin + 1 > scored_to ? begin + 1 : scored_to; /* first target scored here */
+        if (first < end)
+            st = run_window(e, begin, (int32_t)(end - begin), (int32_t)(first - 1 - begin), err);
+        scored_to = end > scored_to ? end : scored_to;
+    }
+    ui_progress_end(e->ui);
+    interrupt_disarm();
+    return st;
+}
+
+/* Targets that the windows cover, for the progress line. */
+static int64_t count_targets(int64_t n, int32_t n_ctx, int32_t stride)
+{
+    int64_t total = 0, scored_to = 1;
+    for (int64_t begin = 0; begin < n - 1; begin += stride) {
+        int64_t end = begin + n_ctx < n ? begin + n_ctx : n;
+        int64_t first = begin + 1 > scored_to ? begin + 1 : scored_to;
+        total += first < end ? end - first : 0;
+        scored_to = end > scored_to ? end : scored_to;
+    }
+    return total;
+}
+
+static int report(const struct evaluation *e, int32_t n_ctx, int32_t stride)
+{
+    double nll = e->nll / (double)e->n_scored, ms = (double)(clock_now_ns() - e->t0) / 1e6;
+    if (e->args->ui.json)
+        return cli_json(json_pack("{s:f, s:f, s:I, s:I, s:{s:i, s:i, s:s}, s:s, s:i, s:f}", "ppl", exp(nll), "nll", nll,
+                                  "n_scored", (json_int_t)e->n_scored, "n_tokens", (json_int_t)e->ids.n, "convention",
+                                  "context", (int)n_ctx, "stride", (int)stride, "scored",
+                                  "every token after the first of a window that no earlier window scored", "kernels",
+                                  hasten_engine_kernels(e->s.engine), "threads",
+                                  (int)hasten_engine_n_threads(e->s.engine), "ms", ms));
+    printf("ppl          %.4f\nnll          %.6f\nscored       %" PRId64 " of %" PRId64 " tokens\n", exp(nll), nll,
+           e->n_scored, e->ids.n);
+    printf("convention   windows of %d every %d, from an empty context, all tokens after the first\n", (int)n_ctx,
+           (int)stride);
+    printf("engine       %s, %d threads, %.0f ms\n", hasten_engine_kernels(e->s.engine),
+           (int)hasten_engine_n_threads(e->s.engine), ms);
+    return cli_finish(0);
+}
+
+static int eval(struct eval_args *a, const struct option_group *groups, const char *model)
+{
+    struct hasten_error err;
+    struct hasten_engine_settings settings;
+    struct evaluation e = {.args = a, .ui = &a->ui, .err = &err};
+    model_settings(&a->model, &groups[2], &settings);
+    if (settings.n_ctx == 0)
+        settings.n_ctx = EVAL_DEFAULT_CONTEXT;
+    int32_t n_ctx = settings.n_ctx, stride = a->stride ? a->stride : n_ctx;
+    hasten_status st = HASTEN_OK;
+    if (n_ctx < 2 || stride > n_ctx)
+        st = error_set(&err, HASTEN_ERR_USAGE, "eval: windows of %d every %d (expected -c >= 2, --stride <= -c)",
+                       (int)n_ctx, (int)stride);
+    if (!st)
+        st = session_open(model, &settings, &a->ui, &e.s, &err);
+    if (!st)
+        st = read_tokens(&e, &err);
+    if (!st && a->logits)
+        st = file_open(a->logits, FILE_WRITE_TRUNC, &e.out, &err);
+    e.n_to_score = st ? 0 : count_targets(e.ids.n, n_ctx, stride);
+    if (!st)
+        st = run_windows(&e, n_ctx, stride, &err);
+    if (!st && e.out)
+        st = file_sync(e.out, &err);
+    int rc = st ? cli_fail(&err) : report(&e, n_ctx, stride);
+    file_close(e.out);
+    tokens_free(&e.ids);
+    session_close(&e.s);
+    return rc;
+}
+
+int cmd_eval(const struct command *c, int argc, char **argv)
+{
+    struct eval_args a = {0};
+    struct option_group groups[] = {ui_group(&a.ui), {.title = "Evaluation:", .defs = eval_defs, .n = 5, .dst = &a},
+                                    model_group(&a.model)};
+    struct option_positionals pos;
+    struct hasten_error err;
+    int rc = command_parse(c, &a.ui, groups, 3, 1, argc, argv, &pos);
+    if (rc >= 0)
+        return rc;
+    const char *model = model_argument(&a.model, &pos, &err);
+    if (!model)
+        return cli_fail(&err);
+    if (!a.ppl == !a.ids)
+        return cli_usage(c, "%s (expected --ppl FILE or --ids FILE)", a.ppl ? "both --ppl and --ids" : "nothing to evaluate");
+    return eval(&a, groups, model);
+}
