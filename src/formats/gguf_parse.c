@@ -230,20 +230,31 @@ static hasten_status read_version(struct cursor *c)
                   "expected 3, found %u: GGUF version %u is not supported yet", version, version);
 }
 
-static hasten_status read_count(struct cursor *c, const char *field, uint32_t min_bytes, uint32_t limit,
-                                uint64_t *out)
+/* A count of items of at least min_bytes each, read from byte `at`: they must fit the bytes that are left. */
+static hasten_status check_count(const struct cursor *c, const char *field, uint64_t at, uint64_t count,
+                                 uint32_t min_bytes, uint32_t limit)
 {
-    uint64_t at = c->pos;
-    hasten_status s = read_u64(c, field, out);
-    if (s != HASTEN_OK)
-        return s;
-    if (*out > bytes_left(c) / min_bytes)
+    uint64_t left = bytes_left(c);
+    if (count > left / min_bytes)
         return refuse(c, HASTEN_ERR_FILE, at, field,
                       "expected at most %" PRIu64 " in the %" PRIu64 " bytes that follow, found %" PRIu64,
-                      bytes_left(c) / min_bytes, bytes_left(c), *out);
-    if (*out > limit)
-        return refuse(c, HASTEN_ERR_LIMIT, at, field, "expected at most %u, found %" PRIu64, limit, *out);
+                      left / min_bytes, left, count);
+    if (count > limit)
+        return refuse(c, HASTEN_ERR_LIMIT, at, field, "expected at most %u, found %" PRIu64, limit, count);
     return HASTEN_OK;
+}
+
+static hasten_status read_counts(struct cursor *c, uint64_t *n_keys, uint64_t *n_tensors)
+{
+    static const char tensors[] = "number of tensors", keys[] = "number of keys";
+    hasten_status s = read_u64(c, tensors, n_tensors);
+    if (s == HASTEN_OK)
+        s = read_u64(c, keys, n_keys);
+    if (s == HASTEN_OK)
+        s = check_count(c, tensors, c->pos - 16, *n_tensors, MIN_TENSOR_BYTES, LIMIT_GGUF_TENSORS);
+    if (s == HASTEN_OK)
+        s = check_count(c, keys, c->pos - 8, *n_keys, MIN_KEY_BYTES, LIMIT_GGUF_KEYS);
+    return s;
 }
 
 /* ---- values ---- */
@@ -296,7 +307,9 @@ static hasten_status read_array_head(struct cursor *c, enum gguf_value_type *ele
         return s;
     uint32_t number_bytes = gguf_number_bytes(*elem);
     uint32_t min_bytes = number_bytes ? number_bytes : *elem == GGUF_STRING ? 8 : 12;
-    return read_count(c, "array length", min_bytes, LIMIT_GGUF_ARRAY, n);
+    if ((s = read_u64(c, "array length", n)) != HASTEN_OK)
+        return s;
+    return check_count(c, "array length", c->pos - 8, *n, min_bytes, LIMIT_GGUF_ARRAY);
 }
 
 static hasten_status skip_numbers(struct cursor *c, enum gguf_value_type type, uint64_t n)
@@ -634,9 +647,7 @@ hasten_status gguf_parse(struct gguf *g, struct hasten_error *err)
     if (s == HASTEN_OK)
         s = read_version(&c);
     if (s == HASTEN_OK)
-        s = read_count(&c, "number of tensors", MIN_TENSOR_BYTES, LIMIT_GGUF_TENSORS, &n_tensors);
-    if (s == HASTEN_OK)
-        s = read_count(&c, "number of keys", MIN_KEY_BYTES, LIMIT_GGUF_KEYS, &n_keys);
+        s = read_counts(&c, &n_keys, &n_tensors);
     if (s == HASTEN_OK)
         s = allocate_tables(&c, n_keys, n_tensors);
     if (s == HASTEN_OK)
