@@ -21,8 +21,9 @@ hasten_status cache_models_dir(struct buf *out, struct hasten_error *err)
     else if (home)
         bad = buf_printf(out, "%s/.cache/hasten/models", home);
     else
-        return error_set(err, HASTEN_ERR_USAGE,
-                         "finding the cache: none of HASTEN_CACHE, XDG_CACHE_HOME, HOME is set (expected one)");
+        return error_set(
+            err, HASTEN_ERR_USAGE,
+            "finding the cache: none of HASTEN_CACHE, XDG_CACHE_HOME, HOME is set (expected one)");
     return bad ? error_set(err, HASTEN_ERR_MEMORY, "finding the cache: out of memory") : HASTEN_OK;
 }
 
@@ -54,13 +55,14 @@ hasten_status model_resolve(const char *arg, struct buf *out, struct hasten_erro
     if (!m) {
         if (!file_exists(arg))
             return no_such_model(arg, err);
-        return buf_puts(out, arg) ? error_set(err, HASTEN_ERR_MEMORY, "opening model: out of memory") : HASTEN_OK;
+        return buf_puts(out, arg) ? error_set(err, HASTEN_ERR_MEMORY, "opening model: out of memory")
+                                  : HASTEN_OK;
     }
     hasten_status st = cache_path(m, out, err);
     if (st)
         return st;
     if (!file_exists(out->data))
-        return error_set(err, HASTEN_ERR_FILE, "opening model '%s': not in the cache yet (hasten pull %s fetches it)",
-                         arg, arg);
+        return error_set(err, HASTEN_ERR_FILE,
+                         "opening model '%s': not in the cache yet (hasten pull %s fetches it)", arg, arg);
     return HASTEN_OK;
 }

@@ -15,10 +15,11 @@ struct table_model {
     const char *file;    /* its name in the cache; of a folder: the file with the weights */
     const char *package; /* printf format with the part's number (from 1) when n_parts > 1 */
     const char *version;
-    const char *member;  /* path inside the package's folder, printf format likewise; "x/": the whole folder x */
+    const char
+        *member; /* path inside the package's folder, printf format likewise; "x/": the whole folder x */
     int n_parts, first_member; /* members are numbered from first_member */
-    uint64_t bytes;      /* of `file` */
-    const char *sha256;  /* of `file` */
+    uint64_t bytes;            /* of `file` */
+    const char *sha256;        /* of `file` */
     const char *about;
 };
 const struct table_model *model_table_find(const char *name);

@@ -36,11 +36,13 @@ static bool has_system(const struct chat *c)
 }
 
 /* Text from outside as a JSON string; the template works on characters, so it must be UTF-8. */
-static hasten_status text_json(const char *what, const char *text, size_t len, json_t **out, struct hasten_error *err)
+static hasten_status text_json(const char *what, const char *text, size_t len, json_t **out,
+                               struct hasten_error *err)
 {
     *out = json_stringn(text, len);
     return *out ? HASTEN_OK
-                : error_set(err, HASTEN_ERR_USAGE, "%s: not valid UTF-8 (expected UTF-8; --raw takes any bytes)", what);
+                : error_set(err, HASTEN_ERR_USAGE,
+                            "%s: not valid UTF-8 (expected UTF-8; --raw takes any bytes)", what);
 }
 
 hasten_status chat_restart(struct chat *c, const char *system, struct hasten_error *err)
@@ -105,7 +107,8 @@ static hasten_status rendered_prompt(struct chat *c, struct hasten_error *err)
 {
     struct prompt p = {0};
     hasten_status st = prompter_render(c->prompter, c->messages, NULL, true, &p, err);
-    bool extends = !st && c->ids.n > 0 && p.text.len > c->said.len && memcmp(p.text.data, c->said.data, c->said.len) == 0;
+    bool extends = !st && c->ids.n > 0 && p.text.len > c->said.len &&
+                   memcmp(p.text.data, c->said.data, c->said.len) == 0;
     if (!st && !extends)
         forget_text(c);
     if (!st)
@@ -147,8 +150,8 @@ static hasten_status fit_prompt(struct chat *c, struct hasten_error *err)
         st = rendered_prompt(c, err);
     }
     if (!st && dropped)
-        ui_note(c->ui, "the context of %lld tokens is full: dropped the %d oldest turn%s", (long long)n_ctx, dropped,
-                dropped > 1 ? "s" : "");
+        ui_note(c->ui, "the context of %lld tokens is full: dropped the %d oldest turn%s", (long long)n_ctx,
+                dropped, dropped > 1 ? "s" : "");
     return st;
 }
 
@@ -184,7 +187,8 @@ static hasten_status turn(struct chat *c, const char *text, size_t len, answer_f
     } else {
         st = raw_prompt(c, text, len, err);
     }
-    return st ? st : answer_generate(c->session, c->law, c->ids.ids, c->ids.n, show, show_ctx, c->ui, out, err);
+    return st ? st
+              : answer_generate(c->session, c->law, c->ids.ids, c->ids.n, show, show_ctx, c->ui, out, err);
 }
 
 hasten_status chat_turn(struct chat *c, const char *text, size_t len, answer_fn show, void *show_ctx,

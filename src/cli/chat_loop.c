@@ -31,8 +31,9 @@ static void say(struct chat *c, const char *text, size_t len)
         ui_note(c->ui, "the answer reached its limit of tokens");
     }
     if (!st)
-        ui_detail(c->ui, "%d tokens read (%d kept) in %.0f ms, %d written in %.0f ms", (int)(a.prompt_n - a.cached_n),
-                  (int)a.cached_n, a.prompt_ms, (int)a.predicted_n, a.predicted_ms);
+        ui_detail(c->ui, "%d tokens read (%d kept) in %.0f ms, %d written in %.0f ms",
+                  (int)(a.prompt_n - a.cached_n), (int)a.cached_n, a.prompt_ms, (int)a.predicted_n,
+                  a.predicted_ms);
     interrupt_clear();
     answer_free(&a);
 }

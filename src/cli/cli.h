@@ -12,7 +12,8 @@ struct command {
     const char *synopsis; /* after the name: "MODEL [-p TEXT | -f FILE | < FILE]" */
     const char *summary;  /* one line */
     const char *text;     /* paragraphs of --help after the options; may be NULL */
-    int (*run)(const struct command *c, int argc, char **argv); /* argv after the command's name; exit status */
+    int (*run)(const struct command *c, int argc,
+               char **argv); /* argv after the command's name; exit status */
 };
 
 const struct command *command_find(const char *name);
@@ -22,8 +23,8 @@ const struct command *command_at(int i); /* NULL after the last */
 
 struct ui {
     bool quiet, verbose, json, help;
-    bool shown;         /* a progress line stands on the terminal */
-    uint64_t last_ns;   /* when it was drawn */
+    bool shown;       /* a progress line stands on the terminal */
+    uint64_t last_ns; /* when it was drawn */
 };
 
 /* The group "Output": --json -q -v --help. */
@@ -41,7 +42,8 @@ int cli_usage(const struct command *c, const char *fmt, ...) __attribute__((form
 void ui_note(struct ui *ui, const char *fmt, ...) __attribute__((format(printf, 2, 3)));   /* unless quiet */
 void ui_detail(struct ui *ui, const char *fmt, ...) __attribute__((format(printf, 2, 3))); /* -v only */
 /* A line redrawn in place, at most ten times a second; only on a terminal. done of total in units. */
-void ui_progress(struct ui *ui, const char *what, uint64_t done, uint64_t total, const char *unit, uint64_t since_ns);
+void ui_progress(struct ui *ui, const char *what, uint64_t done, uint64_t total, const char *unit,
+                 uint64_t since_ns);
 void ui_progress_end(struct ui *ui); /* wipes the line */
 
 /* Flushes stdout; a failed write is HASTEN_ERR_DISK. Returns the exit status, 0 if all is well. */

@@ -22,10 +22,13 @@ struct bench_args {
 };
 
 static const struct option_def bench_defs[] = {
-    {"n-prompt", "p", OPT_INT, offsetof(struct bench_args, n_prompt), 1, LIMIT_CONTEXT, "512", "N", "tokens of the prompt"},
-    {"n-gen", "n", OPT_INT, offsetof(struct bench_args, n_gen), 0, LIMIT_CONTEXT, "128", "N", "tokens decoded after it"},
+    {"n-prompt", "p", OPT_INT, offsetof(struct bench_args, n_prompt), 1, LIMIT_CONTEXT, "512", "N",
+     "tokens of the prompt"},
+    {"n-gen", "n", OPT_INT, offsetof(struct bench_args, n_gen), 0, LIMIT_CONTEXT, "128", "N",
+     "tokens decoded after it"},
     {"repeat", "r", OPT_INT, offsetof(struct bench_args, repeat), 1, 1000, "5", "N", "repetitions"},
-    {"text", "f", OPT_STRING, offsetof(struct bench_args, text), 0, 0, NULL, "FILE", "where the tokens come from [built in]"},
+    {"text", "f", OPT_STRING, offsetof(struct bench_args, text), 0, 0, NULL, "FILE",
+     "where the tokens come from [built in]"},
 };
 
 static const char paragraph[] =
@@ -69,15 +72,16 @@ static int ignore_logits(void *ctx, const float *logits, const struct hasten_log
     return 0;
 }
 
-static hasten_status step(struct session *s, const int32_t *tokens, int32_t n, struct hasten_error *err)
+static hasten_status step(struct session *s, const int32_t *tokens, int32_t n, const volatile int *cancel,
+                          struct hasten_error *err)
 {
     struct hasten_item item = {.seq = s->seq, .tokens = tokens, .n = n, .want_from = n - 1};
-    return hasten_step(s->engine, &item, 1, ignore_logits, NULL, interrupt_arm(), err);
+    return hasten_step(s->engine, &item, 1, ignore_logits, NULL, cancel, err);
 }
 
 /* n tokens of the text, repeated as often as needed. */
-static hasten_status make_tokens(const struct bench_args *a, const struct session *s, int64_t n, struct tokens *out,
-                                 struct hasten_error *err)
+static hasten_status make_tokens(const struct bench_args *a, const struct session *s, int64_t n,
+                                 struct tokens *out, struct hasten_error *err)
 {
     char *text = NULL;
     size_t len = strlen(paragraph);
@@ -94,18 +98,20 @@ static hasten_status make_tokens(const struct bench_args *a, const struct sessio
 }
 
 static hasten_status measure(const struct bench_args *a, struct session *s, const struct tokens *t,
-                             struct samples *prefill, struct samples *decode, struct ui *ui, struct hasten_error *err)
+                             struct samples *prefill, struct samples *decode, struct ui *ui,
+                             struct hasten_error *err)
 {
     uint64_t t0 = clock_now_ns();
+    const volatile int *cancel = interrupt_arm();
     hasten_status st = HASTEN_OK;
     for (int32_t r = -1; r < a->repeat && !st; r++) {
         st = hasten_seq_truncate(s->seq, 0, err);
         uint64_t t1 = clock_now_ns();
         if (!st)
-            st = step(s, t->ids, a->n_prompt, err);
+            st = step(s, t->ids, a->n_prompt, cancel, err);
         uint64_t t2 = clock_now_ns();
         for (int32_t i = 0; i < a->n_gen && !st; i++)
-            st = step(s, t->ids + a->n_prompt + i, 1, err);
+            st = step(s, t->ids + a->n_prompt + i, 1, cancel, err);
         uint64_t t3 = clock_now_ns();
         if (r >= 0) {
             prefill->tps[prefill->n++] = 1e9 * a->n_prompt / (double)(t2 - t1);
@@ -119,19 +125,21 @@ static hasten_status measure(const struct bench_args *a, struct session *s, cons
     return st;
 }
 
-static int report(const struct bench_args *a, const struct session *s, struct samples *prefill, struct samples *decode)
+static int report(const struct bench_args *a, const struct session *s, struct samples *prefill,
+                  struct samples *decode)
 {
     double p = median(prefill), d = median(decode);
     const char *kernels = hasten_engine_kernels(s->engine);
     int threads = hasten_engine_n_threads(s->engine);
     if (a->ui.json)
-        return cli_json(json_pack("{s:s, s:s, s:i, s:i, s:{s:i, s:f, s:f}, s:{s:i, s:f, s:f}, s:f}", "model", s->path.data,
-                                  "kernels", kernels, "threads", threads, "repeat", (int)a->repeat, "prefill", "n",
-                                  (int)a->n_prompt, "tps", p, "sd", deviation(prefill), "decode", "n", (int)a->n_gen,
-                                  "tps", d, "sd", deviation(decode), "ttft_ms", 1e3 * a->n_prompt / p));
+        return cli_json(json_pack("{s:s, s:s, s:i, s:i, s:{s:i, s:f, s:f}, s:{s:i, s:f, s:f}, s:f}", "model",
+                                  s->path.data, "kernels", kernels, "threads", threads, "repeat",
+                                  (int)a->repeat, "prefill", "n", (int)a->n_prompt, "tps", p, "sd",
+                                  deviation(prefill), "decode", "n", (int)a->n_gen, "tps", d, "sd",
+                                  deviation(decode), "ttft_ms", 1e3 * a->n_prompt / p));
     printf("%s, kernels %s, %d threads, %d repetitions\n", s->path.data, kernels, threads, (int)a->repeat);
-    printf("prefill %5d   %9.1f ± %.1f tokens/s   first token after %.0f ms\n", (int)a->n_prompt, p, deviation(prefill),
-           1e3 * a->n_prompt / p);
+    printf("prefill %5d   %9.1f ± %.1f tokens/s   first token after %.0f ms\n", (int)a->n_prompt, p,
+           deviation(prefill), 1e3 * a->n_prompt / p);
     if (a->n_gen)
         printf("decode  %5d   %9.1f ± %.1f tokens/s\n", (int)a->n_gen, d, deviation(decode));
     return cli_finish(0);
@@ -153,8 +161,9 @@ static int bench(struct bench_args *a, const struct option_group *groups, const 
     if (!prefill.tps || !decode.tps)
         st = error_set(&err, HASTEN_ERR_MEMORY, "bench: out of memory");
     if (!st && n > settings.n_ctx)
-        st = error_set(&err, HASTEN_ERR_USAGE, "bench: -p and -n need %lld positions (expected at most -c %d)",
-                       (long long)n, (int)settings.n_ctx);
+        st =
+            error_set(&err, HASTEN_ERR_USAGE, "bench: -p and -n need %lld positions (expected at most -c %d)",
+                      (long long)n, (int)settings.n_ctx);
     if (!st)
         st = session_open(model, &settings, &a->ui, &s, &err);
     if (!st)
@@ -172,7 +181,8 @@ static int bench(struct bench_args *a, const struct option_group *groups, const 
 int cmd_bench(const struct command *c, int argc, char **argv)
 {
     struct bench_args a = {0};
-    struct option_group groups[] = {ui_group(&a.ui), {.title = "Measurement:", .defs = bench_defs, .n = 4, .dst = &a},
+    struct option_group groups[] = {ui_group(&a.ui),
+                                    {.title = "Measurement:", .defs = bench_defs, .n = 4, .dst = &a},
                                     model_group(&a.model)};
     struct option_positionals pos;
     struct hasten_error err;

@@ -78,7 +78,8 @@ static void matmul_chunk(void *ctx, int64_t begin, int64_t end, int worker)
     struct matmul_job *j = ctx;
     for (int64_t i = begin; i < end; i++) {
         int64_t row = i * PANEL_ROWS;
-        j->k->matmul(&j->w, &j->a, row, row + PANEL_ROWS, j->y, j->w.n_rows, j->scratch + (size_t)worker * j->scratch_bytes);
+        j->k->matmul(&j->w, &j->a, row, row + PANEL_ROWS, j->y, j->w.n_rows,
+                     j->scratch + (size_t)worker * j->scratch_bytes);
     }
 }
 
@@ -171,12 +172,14 @@ static const char *kernels_reason(const struct report *r)
 {
     if (r->mask && *r->mask)
         return "HASTEN_CPU bounds the choice";
-    return strcmp(r->kernels->name, "plain") == 0 ? "no faster set fits this CPU" : "the best set this CPU can run";
+    return strcmp(r->kernels->name, "plain") == 0 ? "no faster set fits this CPU"
+                                                  : "the best set this CPU can run";
 }
 
 static const char *threads_reason(const struct report *r)
 {
-    return r->quota > 0 && r->quota < r->affinity ? "the control group's CPU quota" : "the CPUs this process may run on";
+    return r->quota > 0 && r->quota < r->affinity ? "the control group's CPU quota"
+                                                  : "the CPUs this process may run on";
 }
 
 static int print_json(const struct report *r)
@@ -184,14 +187,15 @@ static int print_json(const struct report *r)
     json_t *models = json_array();
     for (int i = 0; model_table_at(i); i++) {
         uint64_t bytes = cached_bytes(model_table_at(i));
-        json_array_append_new(models, json_pack("{s:s, s:b, s:I, s:b}", "name", model_table_at(i)->name, "cached", bytes > 0,
-                                                "bytes", (json_int_t)bytes, "size_right", bytes == model_table_at(i)->bytes));
+        json_array_append_new(models, json_pack("{s:s, s:b, s:I, s:b}", "name", model_table_at(i)->name,
+                                                "cached", bytes > 0, "bytes", (json_int_t)bytes, "size_right",
+                                                bytes == model_table_at(i)->bytes));
     }
-    return cli_json(json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:s, s:i, s:i, s:f, s:f, s:o}", "version", HASTEN_VERSION, "cpu",
-                              cpu_name(), "features", r->features, "kernels", r->kernels->name, "kernels_reason",
-                              kernels_reason(r), "threads", r->threads, "threads_reason", threads_reason(r),
-                              "affinity_cpus", r->affinity, "quota_cpus", r->quota, "read_gbs", r->read_gbs, "int8_gops",
-                              r->gops, "models", models));
+    return cli_json(json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:s, s:i, s:i, s:f, s:f, s:o}", "version",
+                              HASTEN_VERSION, "cpu", cpu_name(), "features", r->features, "kernels",
+                              r->kernels->name, "kernels_reason", kernels_reason(r), "threads", r->threads,
+                              "threads_reason", threads_reason(r), "affinity_cpus", r->affinity, "quota_cpus",
+                              r->quota, "read_gbs", r->read_gbs, "int8_gops", r->gops, "models", models));
 }
 
 static int print_table(const struct report *r)
@@ -200,15 +204,19 @@ static int print_table(const struct report *r)
     printf("cpu          %s\n", cpu_name());
     printf("features     %s\n", r->features[0] ? r->features : "none that matter here");
     printf("kernels      %s: %s\n", r->kernels->name, kernels_reason(r));
-    printf("threads      %d: %s (affinity %d, quota %s", r->threads, threads_reason(r), r->affinity, r->quota ? "" : "none)\n");
+    printf("threads      %d: %s (affinity %d, quota %s", r->threads, threads_reason(r), r->affinity,
+           r->quota ? "" : "none)\n");
     if (r->quota)
         printf("%d)\n", r->quota);
     printf("memory       %.1f GB/s read, %d threads, 256 MiB\n", r->read_gbs, r->threads);
-    printf("int8         %.0f GOP/s, %d threads, Q8_0 %dx%d by %d rows\n", r->gops, r->threads, MATMUL_ROWS, MATMUL_K, MATMUL_N);
+    printf("int8         %.0f GOP/s, %d threads, Q8_0 %dx%d by %d rows\n", r->gops, r->threads, MATMUL_ROWS,
+           MATMUL_K, MATMUL_N);
     for (int i = 0; model_table_at(i); i++) {
         const struct table_model *m = model_table_at(i);
         uint64_t bytes = cached_bytes(m);
-        const char *state = !bytes ? "not in the cache" : bytes == m->bytes ? "in the cache" : "in the cache, WRONG SIZE";
+        const char *state = !bytes              ? "not in the cache"
+                            : bytes == m->bytes ? "in the cache"
+                                                : "in the cache, WRONG SIZE";
         printf("model        %-12s %s%s", m->name, state, bytes ? "" : "\n");
         if (bytes)
             printf(", %.1f MB\n", (double)bytes / 1e6);

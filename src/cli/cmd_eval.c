@@ -24,10 +24,12 @@ struct eval_args {
 
 static const struct option_def eval_defs[] = {
     {"ppl", NULL, OPT_STRING, offsetof(struct eval_args, ppl), 0, 0, NULL, "FILE", "the text; - is stdin"},
-    {"ids", NULL, OPT_STRING, offsetof(struct eval_args, ids), 0, 0, NULL, "FILE", "token ids instead of a text (a JSON array)"},
+    {"ids", NULL, OPT_STRING, offsetof(struct eval_args, ids), 0, 0, NULL, "FILE",
+     "token ids instead of a text (a JSON array)"},
     {"stride", NULL, OPT_INT, offsetof(struct eval_args, stride), 0, LIMIT_CONTEXT, "0", "N",
      "a window every N tokens; 0: -c"},
-    {"logits", NULL, OPT_STRING, offsetof(struct eval_args, logits), 0, 0, NULL, "OUT", "write the scored rows as float32"},
+    {"logits", NULL, OPT_STRING, offsetof(struct eval_args, logits), 0, 0, NULL, "OUT",
+     "write the scored rows as float32"},
     {"limit-tokens", NULL, OPT_INT, offsetof(struct eval_args, limit_tokens), 0, INT32_MAX, "0", "N",
      "only the first N tokens; 0: all"},
 };
@@ -39,12 +41,13 @@ struct evaluation {
     struct session s;
     struct ui *ui;
     struct tokens ids;
-    struct file *out;      /* NULL: no logits wanted */
-    int64_t window;        /* first token of the current window */
+    struct file *out; /* NULL: no logits wanted */
+    int64_t window;   /* first token of the current window */
     int64_t n_scored;
     double nll;
-    hasten_status status;  /* of the sink */
+    hasten_status status; /* of the sink */
     struct hasten_error *err;
+    const volatile int *cancel;
     uint64_t t0;
     int64_t n_to_score;
 };
@@ -67,7 +70,8 @@ static int take_rows(void *ctx, const float *logits, const struct hasten_logits_
         int32_t target = e->ids.ids[e->window + rows[i].row + 1];
         double nll = row_nll(logits + (int64_t)i * n_vocab, n_vocab, target);
         if (!isfinite(nll)) {
-            e->status = error_set(e->err, HASTEN_ERR_NON_FINITE, "evaluating token %lld: its probability is not a number",
+            e->status = error_set(e->err, HASTEN_ERR_NON_FINITE,
+                                  "evaluating token %lld: its probability is not a number",
                                   (long long)(e->window + rows[i].row + 1));
             return 1;
         }
@@ -106,27 +110,31 @@ static hasten_status read_tokens(struct evaluation *e, struct hasten_error *err)
     if (!st && a->limit_tokens > 0 && e->ids.n > a->limit_tokens)
         e->ids.n = a->limit_tokens;
     if (!st && e->ids.n < 2)
-        st = error_set(err, HASTEN_ERR_USAGE, "eval: the text has %lld tokens (expected at least 2)", (long long)e->ids.n);
+        st = error_set(err, HASTEN_ERR_USAGE, "eval: the text has %lld tokens (expected at least 2)",
+                       (long long)e->ids.n);
     return st;
 }
 
 /* One window: tokens [begin, begin + n); rows before `from` were scored already. */
-static hasten_status run_window(struct evaluation *e, int64_t begin, int32_t n, int32_t from, struct hasten_error *err)
+static hasten_status run_window(struct evaluation *e, int64_t begin, int32_t n, int32_t from,
+                                struct hasten_error *err)
 {
     e->window = begin;
     hasten_status st = hasten_seq_truncate(e->s.seq, 0, err);
     /* the last token is a target only; it need not be read */
     struct hasten_item item = {.seq = e->s.seq, .tokens = e->ids.ids + begin, .n = n - 1, .want_from = from};
     if (!st)
-        st = hasten_step(e->s.engine, &item, 1, take_rows, e, interrupt_arm(), err);
+        st = hasten_step(e->s.engine, &item, 1, take_rows, e, e->cancel, err);
     return st ? st : e->status;
 }
 
-static hasten_status run_windows(struct evaluation *e, int32_t n_ctx, int32_t stride, struct hasten_error *err)
+static hasten_status run_windows(struct evaluation *e, int32_t n_ctx, int32_t stride,
+                                 struct hasten_error *err)
 {
     int64_t scored_to = 1; /* tokens [1, scored_to) have been scored */
     hasten_status st = HASTEN_OK;
     e->t0 = clock_now_ns();
+    e->cancel = interrupt_arm();
     for (int64_t begin = 0; begin < e->ids.n - 1 && !st; begin += stride) {
         int64_t end = begin + n_ctx < e->ids.n ? begin + n_ctx : e->ids.n;
         int64_t first = begin + 1 > scored_to ? begin + 1 : scored_to; /* first target scored here */
@@ -156,16 +164,17 @@ static int report(const struct evaluation *e, int32_t n_ctx, int32_t stride)
 {
     double nll = e->nll / (double)e->n_scored, ms = (double)(clock_now_ns() - e->t0) / 1e6;
     if (e->args->ui.json)
-        return cli_json(json_pack("{s:f, s:f, s:I, s:I, s:{s:i, s:i, s:s}, s:s, s:i, s:f}", "ppl", exp(nll), "nll", nll,
-                                  "n_scored", (json_int_t)e->n_scored, "n_tokens", (json_int_t)e->ids.n, "convention",
-                                  "context", (int)n_ctx, "stride", (int)stride, "scored",
-                                  "every token after the first of a window that no earlier window scored", "kernels",
-                                  hasten_engine_kernels(e->s.engine), "threads",
+        return cli_json(json_pack("{s:f, s:f, s:I, s:I, s:{s:i, s:i, s:s}, s:s, s:i, s:f}", "ppl", exp(nll),
+                                  "nll", nll, "n_scored", (json_int_t)e->n_scored, "n_tokens",
+                                  (json_int_t)e->ids.n, "convention", "context", (int)n_ctx, "stride",
+                                  (int)stride, "scored",
+                                  "every token after the first of a window that no earlier window scored",
+                                  "kernels", hasten_engine_kernels(e->s.engine), "threads",
                                   (int)hasten_engine_n_threads(e->s.engine), "ms", ms));
-    printf("ppl          %.4f\nnll          %.6f\nscored       %" PRId64 " of %" PRId64 " tokens\n", exp(nll), nll,
-           e->n_scored, e->ids.n);
-    printf("convention   windows of %d every %d, from an empty context, all tokens after the first\n", (int)n_ctx,
-           (int)stride);
+    printf("ppl          %.4f\nnll          %.6f\nscored       %" PRId64 " of %" PRId64 " tokens\n", exp(nll),
+           nll, e->n_scored, e->ids.n);
+    printf("convention   windows of %d every %d, from an empty context, all tokens after the first\n",
+           (int)n_ctx, (int)stride);
     printf("engine       %s, %d threads, %.0f ms\n", hasten_engine_kernels(e->s.engine),
            (int)hasten_engine_n_threads(e->s.engine), ms);
     return cli_finish(0);
@@ -182,8 +191,9 @@ static int eval(struct eval_args *a, const struct option_group *groups, const ch
     int32_t n_ctx = settings.n_ctx, stride = a->stride ? a->stride : n_ctx;
     hasten_status st = HASTEN_OK;
     if (n_ctx < 2 || stride > n_ctx)
-        st = error_set(&err, HASTEN_ERR_USAGE, "eval: windows of %d every %d (expected -c >= 2, --stride <= -c)",
-                       (int)n_ctx, (int)stride);
+        st = error_set(&err, HASTEN_ERR_USAGE,
+                       "eval: windows of %d every %d (expected -c >= 2, --stride <= -c)", (int)n_ctx,
+                       (int)stride);
     if (!st)
         st = session_open(model, &settings, &a->ui, &e.s, &err);
     if (!st)
@@ -205,7 +215,8 @@ static int eval(struct eval_args *a, const struct option_group *groups, const ch
 int cmd_eval(const struct command *c, int argc, char **argv)
 {
     struct eval_args a = {0};
-    struct option_group groups[] = {ui_group(&a.ui), {.title = "Evaluation:", .defs = eval_defs, .n = 5, .dst = &a},
+    struct option_group groups[] = {ui_group(&a.ui),
+                                    {.title = "Evaluation:", .defs = eval_defs, .n = 5, .dst = &a},
                                     model_group(&a.model)};
     struct option_positionals pos;
     struct hasten_error err;
@@ -216,6 +227,7 @@ int cmd_eval(const struct command *c, int argc, char **argv)
     if (!model)
         return cli_fail(&err);
     if (!a.ppl == !a.ids)
-        return cli_usage(c, "%s (expected --ppl FILE or --ids FILE)", a.ppl ? "both --ppl and --ids" : "nothing to evaluate");
+        return cli_usage(c, "%s (expected --ppl FILE or --ids FILE)",
+                         a.ppl ? "both --ppl and --ids" : "nothing to evaluate");
     return eval(&a, groups, model);
 }

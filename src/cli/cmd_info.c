@@ -92,9 +92,10 @@ static json_t *tensors_json(const struct gguf *g)
         json_t *ne = json_array();
         for (int d = 0; d < t->n_dims; d++)
             json_array_append_new(ne, json_integer(t->ne[d]));
-        json_array_append_new(list, json_pack("{s:o, s:s, s:o, s:I, s:I}", "name", json_bytes(t->name, strlen(t->name)),
-                                              "type", t->type->name, "shape", ne, "offset", (json_int_t)t->offset,
-                                              "bytes", (json_int_t)t->size_bytes));
+        json_array_append_new(list, json_pack("{s:o, s:s, s:o, s:I, s:I}", "name",
+                                              json_bytes(t->name, strlen(t->name)), "type", t->type->name,
+                                              "shape", ne, "offset", (json_int_t)t->offset, "bytes",
+                                              (json_int_t)t->size_bytes));
     }
     return list;
 }
@@ -104,9 +105,9 @@ static json_t *plan_json(const struct facts *f)
     if (!f->has_plan)
         return json_null();
     return json_pack("{s:i, s:I, s:I, s:I, s:I, s:I}", "context", (int)f->n_ctx, "file_bytes",
-                     (json_int_t)f->plan.file_bytes, "kv_bytes", (json_int_t)f->plan.kv_bytes, "compute_bytes",
-                     (json_int_t)f->plan.compute_bytes, "base_bytes", (json_int_t)f->plan.base_bytes, "total_bytes",
-                     (json_int_t)f->plan.total_bytes);
+                     (json_int_t)f->plan.file_bytes, "kv_bytes", (json_int_t)f->plan.kv_bytes,
+                     "compute_bytes", (json_int_t)f->plan.compute_bytes, "base_bytes",
+                     (json_int_t)f->plan.base_bytes, "total_bytes", (json_int_t)f->plan.total_bytes);
 }
 
 static int print_json(const struct facts *f, bool tensors)
@@ -114,14 +115,15 @@ static int print_json(const struct facts *f, bool tensors)
     json_t *types = json_object();
     for (int i = 0; i < f->n_types; i++)
         json_object_set_new(types, f->types[i].type->name,
-                            json_pack("{s:I, s:I}", "tensors", (json_int_t)f->types[i].n, "bytes", (json_int_t)f->types[i].bytes));
-    json_t *v = json_pack("{s:o, s:I, s:i, s:o, s:o, s:s?, s:i, s:b, s:I, s:I, s:o, s:o, s:o}", "path",
-                          json_bytes(f->path, strlen(f->path)), "file_bytes", (json_int_t)gguf_file_bytes(f->g),
-                          "gguf_version", (int)gguf_version(f->g), "architecture", json_bytes(f->arch.data, f->arch.len),
-                          "name", json_bytes(f->name.data, f->name.len), "tokenizer", f->vocab, "n_vocab",
-                          (int)f->n_vocab, "chat_template", (int)f->has_template, "n_tensors",
-                          (json_int_t)gguf_n_tensors(f->g), "n_params", (json_int_t)f->n_params, "types", types,
-                          "memory", plan_json(f), "keys", keys_json(f->g));
+                            json_pack("{s:I, s:I}", "tensors", (json_int_t)f->types[i].n, "bytes",
+                                      (json_int_t)f->types[i].bytes));
+    json_t *v = json_pack(
+        "{s:o, s:I, s:i, s:o, s:o, s:s?, s:i, s:b, s:I, s:I, s:o, s:o, s:o}", "path",
+        json_bytes(f->path, strlen(f->path)), "file_bytes", (json_int_t)gguf_file_bytes(f->g), "gguf_version",
+        (int)gguf_version(f->g), "architecture", json_bytes(f->arch.data, f->arch.len), "name",
+        json_bytes(f->name.data, f->name.len), "tokenizer", f->vocab, "n_vocab", (int)f->n_vocab,
+        "chat_template", (int)f->has_template, "n_tensors", (json_int_t)gguf_n_tensors(f->g), "n_params",
+        (json_int_t)f->n_params, "types", types, "memory", plan_json(f), "keys", keys_json(f->g));
     if (v && tensors)
         json_object_set_new(v, "tensors", tensors_json(f->g));
     return cli_json(v);
@@ -160,14 +162,16 @@ static int print_table(const struct facts *f, bool tensors)
 {
     char value[200];
     printf("file         %s\n", f->path);
-    printf("size         %.1f MiB, GGUF version %u\n", mib(gguf_file_bytes(f->g)), (unsigned)gguf_version(f->g));
+    printf("size         %.1f MiB, GGUF version %u\n", mib(gguf_file_bytes(f->g)),
+           (unsigned)gguf_version(f->g));
     print_text("architecture", f->arch);
     print_text("name", f->name);
     printf("tokenizer    %s, %d tokens, %s chat template\n", f->vocab ? f->vocab : "none", (int)f->n_vocab,
            f->has_template ? "with" : "no");
     printf("tensors      %" PRId64 ", %.1f M parameters\n", gguf_n_tensors(f->g), (double)f->n_params / 1e6);
     for (int i = 0; i < f->n_types; i++)
-        printf("  %-8s   %5" PRId64 " tensors  %10.1f MiB\n", f->types[i].type->name, f->types[i].n, mib(f->types[i].bytes));
+        printf("  %-8s   %5" PRId64 " tensors  %10.1f MiB\n", f->types[i].type->name, f->types[i].n,
+               mib(f->types[i].bytes));
     print_memory(f);
     printf("keys         %" PRId64 "\n", gguf_n_keys(f->g));
     for (int64_t i = 0; i < gguf_n_keys(f->g); i++) {
@@ -218,8 +222,8 @@ static int info(const struct info_args *a, const char *path, const struct gguf *
 int cmd_info(const struct command *c, int argc, char **argv)
 {
     struct info_args a = {0};
-    struct option_group groups[] = {ui_group(&a.ui), {.title = "Info:", .defs = info_defs, .n = 1, .dst = &a},
-                                    model_group(&a.model)};
+    struct option_group groups[] = {
+        ui_group(&a.ui), {.title = "Info:", .defs = info_defs, .n = 1, .dst = &a}, model_group(&a.model)};
     struct option_positionals pos;
     struct hasten_error err;
     int rc = command_parse(c, &a.ui, groups, 3, 1, argc, argv, &pos);

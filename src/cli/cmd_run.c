@@ -17,9 +17,11 @@ struct run_args {
 
 static const struct option_def run_defs[] = {
     {"prompt", "p", OPT_STRING, offsetof(struct run_args, prompt), 0, 0, NULL, "TEXT", "the prompt"},
-    {"file", "f", OPT_STRING, offsetof(struct run_args, file), 0, 0, NULL, "FILE", "the prompt from a file; - is stdin"},
+    {"file", "f", OPT_STRING, offsetof(struct run_args, file), 0, 0, NULL, "FILE",
+     "the prompt from a file; - is stdin"},
     {"system", "sys", OPT_STRING, offsetof(struct run_args, system), 0, 0, NULL, "TEXT", "system prompt"},
-    {"raw", NULL, OPT_FLAG, offsetof(struct run_args, raw), 0, 0, NULL, NULL, "plain completion, without the chat template"},
+    {"raw", NULL, OPT_FLAG, offsetof(struct run_args, raw), 0, 0, NULL, NULL,
+     "plain completion, without the chat template"},
     {"turns", NULL, OPT_STRING, offsetof(struct run_args, turns), 0, 0, NULL, "FILE",
      "a JSON array of user messages, answered in turn as JSON lines"},
 };
@@ -71,7 +73,8 @@ static int answer_turns(struct chat *c, const char *path)
     if (!st)
         st = json_parse(path, text, len, &turns, &err);
     if (!st && !json_is_array(turns))
-        st = error_set(&err, HASTEN_ERR_USAGE, "%s: not a JSON array (expected an array of user messages)", path);
+        st = error_set(&err, HASTEN_ERR_USAGE, "%s: not a JSON array (expected an array of user messages)",
+                       path);
     if (st)
         rc = cli_fail(&err);
     c->ui->json = true;
@@ -80,7 +83,8 @@ static int answer_turns(struct chat *c, const char *path)
         if (json_is_string(t)) {
             rc = answer_once(c, json_string_value(t), json_string_length(t));
         } else {
-            error_set(&err, HASTEN_ERR_USAGE, "%s: element %zu is not a string (expected a user message)", path, i);
+            error_set(&err, HASTEN_ERR_USAGE, "%s: element %zu is not a string (expected a user message)",
+                      path, i);
             rc = cli_fail(&err);
         }
     }

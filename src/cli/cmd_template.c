@@ -12,9 +12,12 @@ struct template_args {
 };
 
 static const struct option_def template_defs[] = {
-    {"model", "m", OPT_STRING, offsetof(struct template_args, model), 0, 0, NULL, "MODEL", "a GGUF file or a name; also positional"},
-    {"file", "f", OPT_STRING, offsetof(struct template_args, file), 0, 0, NULL, "FILE", "the messages from a file; - is stdin"},
-    {"tools", NULL, OPT_STRING, offsetof(struct template_args, tools), 0, 0, NULL, "FILE", "a JSON array of tools"},
+    {"model", "m", OPT_STRING, offsetof(struct template_args, model), 0, 0, NULL, "MODEL",
+     "a GGUF file or a name; also positional"},
+    {"file", "f", OPT_STRING, offsetof(struct template_args, file), 0, 0, NULL, "FILE",
+     "the messages from a file; - is stdin"},
+    {"tools", NULL, OPT_STRING, offsetof(struct template_args, tools), 0, 0, NULL, "FILE",
+     "a JSON array of tools"},
     {"add-generation-prompt", NULL, OPT_FLAG, offsetof(struct template_args, generation), 0, 0, NULL, NULL,
      "end with the beginning of an answer"},
 };
@@ -30,14 +33,16 @@ static hasten_status read_json(const char *path, json_t **out, struct hasten_err
     return st;
 }
 
-static hasten_status render(const struct template_args *a, const struct model_text *m, struct hasten_error *err)
+static hasten_status render(const struct template_args *a, const struct model_text *m,
+                            struct hasten_error *err)
 {
     struct prompter *p = NULL;
     struct prompt out = {0};
     json_t *messages = NULL, *tools = NULL;
     hasten_status st = prompter_open(m->gguf, m->vocab, &p, err);
     if (!st && !p)
-        st = error_set(err, HASTEN_ERR_UNSUPPORTED, "%s: no chat template (expected tokenizer.chat_template)", m->path.data);
+        st = error_set(err, HASTEN_ERR_UNSUPPORTED, "%s: no chat template (expected tokenizer.chat_template)",
+                       m->path.data);
     if (!st)
         st = read_json(a->file ? a->file : "-", &messages, err);
     if (!st && a->tools)
@@ -56,7 +61,8 @@ static hasten_status render(const struct template_args *a, const struct model_te
 int cmd_template(const struct command *c, int argc, char **argv)
 {
     struct template_args a = {0};
-    struct option_group groups[] = {ui_group(&a.ui), {.title = "Template:", .defs = template_defs, .n = 4, .dst = &a}};
+    struct option_group groups[] = {ui_group(&a.ui),
+                                    {.title = "Template:", .defs = template_defs, .n = 4, .dst = &a}};
     struct option_positionals pos;
     struct hasten_error err;
     int rc = command_parse(c, &a.ui, groups, 2, 1, argc, argv, &pos);

@@ -14,21 +14,28 @@ struct text_args {
 };
 
 static const struct option_def tokenize_defs[] = {
-    {"model", "m", OPT_STRING, offsetof(struct text_args, model), 0, 0, NULL, "MODEL", "a GGUF file or a name; also positional"},
+    {"model", "m", OPT_STRING, offsetof(struct text_args, model), 0, 0, NULL, "MODEL",
+     "a GGUF file or a name; also positional"},
     {"prompt", "p", OPT_STRING, offsetof(struct text_args, prompt), 0, 0, NULL, "TEXT", "the text [stdin]"},
-    {"file", "f", OPT_STRING, offsetof(struct text_args, file), 0, 0, NULL, "FILE", "the text from a file; - is stdin"},
-    {"special", NULL, OPT_FLAG, offsetof(struct text_args, special), 0, 0, NULL, NULL, "text may form control tokens"},
-    {"no-bos", NULL, OPT_FLAG, offsetof(struct text_args, no_bos), 0, 0, NULL, NULL, "no BOS, even if the file asks for one"},
+    {"file", "f", OPT_STRING, offsetof(struct text_args, file), 0, 0, NULL, "FILE",
+     "the text from a file; - is stdin"},
+    {"special", NULL, OPT_FLAG, offsetof(struct text_args, special), 0, 0, NULL, NULL,
+     "text may form control tokens"},
+    {"no-bos", NULL, OPT_FLAG, offsetof(struct text_args, no_bos), 0, 0, NULL, NULL,
+     "no BOS, even if the file asks for one"},
 };
 static const struct option_def detokenize_defs[] = {
-    {"model", "m", OPT_STRING, offsetof(struct text_args, model), 0, 0, NULL, "MODEL", "a GGUF file or a name; also positional"},
-    {"file", "f", OPT_STRING, offsetof(struct text_args, file), 0, 0, NULL, "FILE", "the ids from a file; - is stdin"},
-    {"special", NULL, OPT_FLAG, offsetof(struct text_args, special), 0, 0, NULL, NULL, "write control tokens out"},
+    {"model", "m", OPT_STRING, offsetof(struct text_args, model), 0, 0, NULL, "MODEL",
+     "a GGUF file or a name; also positional"},
+    {"file", "f", OPT_STRING, offsetof(struct text_args, file), 0, 0, NULL, "FILE",
+     "the ids from a file; - is stdin"},
+    {"special", NULL, OPT_FLAG, offsetof(struct text_args, special), 0, 0, NULL, NULL,
+     "write control tokens out"},
 };
 
 /* Opens MODEL and reads the input. */
-static hasten_status begin(const struct text_args *a, const struct option_positionals *pos, struct model_text *m,
-                           char **text, size_t *len, struct hasten_error *err)
+static hasten_status begin(const struct text_args *a, const struct option_positionals *pos,
+                           struct model_text *m, char **text, size_t *len, struct hasten_error *err)
 {
     const char *model = pos->n ? pos->items[0] : a->model;
     if (!model)
@@ -59,7 +66,8 @@ static hasten_status print_ids(const struct tokens *ids, struct hasten_error *er
 int cmd_tokenize(const struct command *c, int argc, char **argv)
 {
     struct text_args a = {0};
-    struct option_group groups[] = {ui_group(&a.ui), {.title = "Text:", .defs = tokenize_defs, .n = 5, .dst = &a}};
+    struct option_group groups[] = {ui_group(&a.ui),
+                                    {.title = "Text:", .defs = tokenize_defs, .n = 5, .dst = &a}};
     struct option_positionals pos;
     struct hasten_error err;
     int rc = command_parse(c, &a.ui, groups, 2, 1, argc, argv, &pos);
@@ -92,7 +100,8 @@ static hasten_status parse_ids(const char *text, size_t len, struct tokens *ids,
         const json_t *x = json_array_get(v, i);
         json_int_t id = json_integer_value(x);
         if (!json_is_integer(x) || id < 0 || id > INT32_MAX)
-            st = error_set(err, HASTEN_ERR_USAGE, "ids: element %zu is not a token id (expected an integer)", i);
+            st = error_set(err, HASTEN_ERR_USAGE, "ids: element %zu is not a token id (expected an integer)",
+                           i);
         else if (tokens_push(ids, (int32_t)id))
             st = error_set(err, HASTEN_ERR_MEMORY, "detokenize: out of memory");
     }
@@ -103,7 +112,8 @@ static hasten_status parse_ids(const char *text, size_t len, struct tokens *ids,
 int cmd_detokenize(const struct command *c, int argc, char **argv)
 {
     struct text_args a = {0};
-    struct option_group groups[] = {ui_group(&a.ui), {.title = "Text:", .defs = detokenize_defs, .n = 3, .dst = &a}};
+    struct option_group groups[] = {ui_group(&a.ui),
+                                    {.title = "Text:", .defs = detokenize_defs, .n = 3, .dst = &a}};
     struct option_positionals pos;
     struct hasten_error err;
     int rc = command_parse(c, &a.ui, groups, 2, 1, argc, argv, &pos);

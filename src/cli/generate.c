@@ -37,7 +37,8 @@ static hasten_status step(struct session *s, const int32_t *tokens, int32_t n, s
     hasten_status st = hasten_step(s->engine, &item, 1, pick ? pick_token : NULL, pick, cancel, err);
     if (st || !pick)
         return st;
-    return pick->done ? pick->status : error_set(err, HASTEN_ERR_INTERNAL, "generating: the step gave no logits");
+    return pick->done ? pick->status
+                      : error_set(err, HASTEN_ERR_INTERNAL, "generating: the step gave no logits");
 }
 
 static hasten_status prefill(struct session *s, const struct tokens *ids, struct pick *pick, struct ui *ui,
@@ -90,9 +91,9 @@ static int show_more(const struct answer *a, size_t *shown, answer_fn show, void
     return show && a->text.len > from ? show(ctx, a->text.data + from, a->text.len - from) : 0;
 }
 
-static hasten_status decode(struct session *s, const struct sampling *law, struct tokens *path, struct pick *pick,
-                            struct detok *detok, answer_fn show, void *show_ctx, struct answer *out,
-                            const volatile int *cancel, struct hasten_error *err)
+static hasten_status decode(struct session *s, const struct sampling *law, struct tokens *path,
+                            struct pick *pick, struct detok *detok, answer_fn show, void *show_ctx,
+                            struct answer *out, const volatile int *cancel, struct hasten_error *err)
 {
     size_t shown = out->text.len;
     hasten_status st = HASTEN_OK;
@@ -143,11 +144,13 @@ hasten_status answer_generate(struct session *s, const struct sampling *law, con
 {
     int32_t n_ctx = hasten_engine_n_ctx(s->engine);
     if (n < 1)
-        return error_set(err, HASTEN_ERR_USAGE, "generating: the prompt has no tokens (expected at least one)");
+        return error_set(err, HASTEN_ERR_USAGE,
+                         "generating: the prompt has no tokens (expected at least one)");
     if (n > n_ctx)
-        return error_set(err, HASTEN_ERR_FULL,
-                         "generating: the prompt has %lld tokens, the context holds %d (expected fewer, or a larger -c)",
-                         (long long)n, (int)n_ctx);
+        return error_set(
+            err, HASTEN_ERR_FULL,
+            "generating: the prompt has %lld tokens, the context holds %d (expected fewer, or a larger -c)",
+            (long long)n, (int)n_ctx);
     struct tokens path = {0};
     struct detok *detok = NULL;
     hasten_status st = HASTEN_OK;
@@ -191,8 +194,8 @@ static json_t *logprob_json(const struct session *s, const struct token_logprob 
     struct hasten_error err;
     if (vocab_token_bytes(s->vocab, t->id, true, &b, &err))
         buf_clear(&b);
-    json_t *v = json_pack("{s:i, s:o, s:f}", "id", (int)t->id, "token", json_bytes(b.data ? b.data : "", b.len),
-                          "logprob", (double)t->logprob);
+    json_t *v = json_pack("{s:i, s:o, s:f}", "id", (int)t->id, "token",
+                          json_bytes(b.data ? b.data : "", b.len), "logprob", (double)t->logprob);
     buf_free(&b);
     return v;
 }
@@ -219,12 +222,13 @@ json_t *answer_json(const struct session *s, const struct sampling *law, const s
     json_t *ids = json_array();
     for (int64_t i = 0; i < a->ids.n; i++)
         json_array_append_new(ids, json_integer(a->ids.ids[i]));
-    json_t *timings = json_pack("{s:i, s:f, s:i, s:f, s:i}", "prompt_n", (int)(a->prompt_n - a->cached_n), "prompt_ms",
-                                a->prompt_ms, "predicted_n", (int)a->predicted_n, "predicted_ms", a->predicted_ms,
-                                "cached_n", (int)a->cached_n);
-    json_t *v = json_pack("{s:o, s:o, s:s, s:I, s:o, s:[]}", "text", json_bytes(a->text.data ? a->text.data : "", a->text.len),
-                          "tokens", ids, "finish_reason", names[a->finish], "seed",
-                          (json_int_t)law->settings.seed, "timings", timings, "methods");
+    json_t *timings = json_pack("{s:i, s:f, s:i, s:f, s:i}", "prompt_n", (int)(a->prompt_n - a->cached_n),
+                                "prompt_ms", a->prompt_ms, "predicted_n", (int)a->predicted_n, "predicted_ms",
+                                a->predicted_ms, "cached_n", (int)a->cached_n);
+    json_t *v =
+        json_pack("{s:o, s:o, s:s, s:I, s:o, s:[]}", "text",
+                  json_bytes(a->text.data ? a->text.data : "", a->text.len), "tokens", ids, "finish_reason",
+                  names[a->finish], "seed", (json_int_t)law->settings.seed, "timings", timings, "methods");
     if (v && law->logprobs)
         json_object_set_new(v, "logprobs", logprobs_json(s, law, a));
     return v;

@@ -27,15 +27,19 @@ struct sampling {
     int32_t n_predict; /* -1: no bound */
     bool logprobs;
 };
-hasten_status sampling_open(const struct sample_args *a, const struct option_group *g, const struct session *s,
-                            struct sampling *out, struct hasten_error *err);
+hasten_status sampling_open(const struct sample_args *a, const struct option_group *g,
+                            const struct session *s, struct sampling *out, struct hasten_error *err);
 void sampling_close(struct sampling *s);
 
-enum finish { FINISH_STOP, FINISH_LENGTH, FINISH_INTERRUPTED };
+enum finish {
+    FINISH_STOP,
+    FINISH_LENGTH,
+    FINISH_INTERRUPTED
+};
 
 struct answer { /* zero-initialise */
     struct buf text;
-    struct tokens ids;      /* generated; the token that ended the turn is not among them */
+    struct tokens ids; /* generated; the token that ended the turn is not among them */
     enum finish finish;
     bool by_stop_string;
     int32_t prompt_n, cached_n, predicted_n; /* predicted_n counts the ending token too */

@@ -12,7 +12,8 @@ static const struct command commands[] = {
      "--turns FILE answers the user messages of a JSON array one after another in one conversation and\n"
      "prints one JSON object per turn (a chat for scripts).\n",
      cmd_run},
-    {"tokenize", "MODEL [--special] [--no-bos] < text", "text to token ids, as a JSON array", NULL, cmd_tokenize},
+    {"tokenize", "MODEL [--special] [--no-bos] < text", "text to token ids, as a JSON array", NULL,
+     cmd_tokenize},
     {"detokenize", "MODEL [--special] < ids", "token ids (a JSON array) back to bytes", NULL, cmd_detokenize},
     {"template", "MODEL [--add-generation-prompt] [--tools FILE] < messages.json",
      "render the model's chat template on an array of messages", NULL, cmd_template},
@@ -48,9 +49,11 @@ static int usage(FILE *to)
     fprintf(to, "usage: hasten COMMAND [OPTIONS]\n\n");
     for (int i = 0; i < N_COMMANDS; i++)
         fprintf(to, "  %-12s %s\n", commands[i].name, commands[i].summary);
-    fprintf(to, "\nhasten help COMMAND lists its options; every option is also HASTEN_<OPTION> in the environment.\n"
-                "exit status: 0 done, 1 the answer is no, 2 usage, 3 bad or unsupported file, 4 memory or disk,\n"
-                "5 network, 130 interrupted\n");
+    fprintf(
+        to,
+        "\nhasten help COMMAND lists its options; every option is also HASTEN_<OPTION> in the environment.\n"
+        "exit status: 0 done, 1 the answer is no, 2 usage, 3 bad or unsupported file, 4 memory or disk,\n"
+        "5 network, 130 interrupted\n");
     return to == stdout ? cli_finish(0) : 2;
 }
 

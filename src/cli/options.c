@@ -47,18 +47,21 @@ static hasten_status parse_flag(const char *text, bool *out, struct hasten_error
     return error_set(err, HASTEN_ERR_USAGE, "'%s' (expected yes or no)", text);
 }
 
-static hasten_status parse_int(const struct option_def *d, const char *text, int32_t *out, struct hasten_error *err)
+static hasten_status parse_int(const struct option_def *d, const char *text, int32_t *out,
+                               struct hasten_error *err)
 {
     char *end;
     errno = 0;
     long long x = strtoll(text, &end, 10);
     if (end == text || *end || errno || (double)x < d->lo || (double)x > d->hi)
-        return error_set(err, HASTEN_ERR_USAGE, "'%s' (expected an integer from %.0f to %.0f)", text, d->lo, d->hi);
+        return error_set(err, HASTEN_ERR_USAGE, "'%s' (expected an integer from %.0f to %.0f)", text, d->lo,
+                         d->hi);
     *out = (int32_t)x;
     return HASTEN_OK;
 }
 
-static hasten_status parse_float(const struct option_def *d, const char *text, float *out, struct hasten_error *err)
+static hasten_status parse_float(const struct option_def *d, const char *text, float *out,
+                                 struct hasten_error *err)
 {
     char *end;
     errno = 0;
@@ -75,12 +78,14 @@ static hasten_status parse_seed(const char *text, uint64_t *out, struct hasten_e
     errno = 0;
     unsigned long long x = strtoull(text, &end, 0);
     if (end == text || *end || errno || text[0] == '-')
-        return error_set(err, HASTEN_ERR_USAGE, "'%s' (expected an integer from 0 to 18446744073709551615)", text);
+        return error_set(err, HASTEN_ERR_USAGE, "'%s' (expected an integer from 0 to 18446744073709551615)",
+                         text);
     *out = x;
     return HASTEN_OK;
 }
 
-static hasten_status parse_choice(const struct option_def *d, const char *text, int *out, struct hasten_error *err)
+static hasten_status parse_choice(const struct option_def *d, const char *text, int *out,
+                                  struct hasten_error *err)
 {
     size_t len = strlen(text);
     int index = 0;
@@ -106,7 +111,8 @@ static hasten_status list_push(struct option_list *l, const char *text, struct h
     return HASTEN_OK;
 }
 
-static hasten_status store(const struct option_group *g, int index, const char *text, struct hasten_error *err)
+static hasten_status store(const struct option_group *g, int index, const char *text,
+                           struct hasten_error *err)
 {
     const struct option_def *d = &g->defs[index];
     void *at = (char *)g->dst + d->offset;
@@ -189,8 +195,8 @@ static bool matches(const struct option_def *d, const char *name, size_t len)
     return false;
 }
 
-static bool find(struct option_group *groups, int n_groups, const char *name, size_t len, struct option_group **g,
-                 int *index)
+static bool find(struct option_group *groups, int n_groups, const char *name, size_t len,
+                 struct option_group **g, int *index)
 {
     for (int i = 0; i < n_groups; i++)
         for (int j = 0; j < groups[i].n; j++)
@@ -272,8 +278,8 @@ static void forget_environment_list(struct option_group *g, int index, uint64_t 
         ((struct option_list *)(void *)((char *)g->dst + g->defs[index].offset))->n = 0;
 }
 
-static hasten_status take_option(struct option_group *groups, int n_groups, uint64_t *seen, int argc, char **argv,
-                                 int *i, struct hasten_error *err)
+static hasten_status take_option(struct option_group *groups, int n_groups, uint64_t *seen, int argc,
+                                 char **argv, int *i, struct hasten_error *err)
 {
     const char *arg = argv[*i], *name = arg + (arg[1] == '-' ? 2 : 1), *equals = strchr(name, '=');
     size_t len = equals ? (size_t)(equals - name) : strlen(name);
@@ -297,8 +303,8 @@ static hasten_status take_option(struct option_group *groups, int n_groups, uint
     return HASTEN_OK;
 }
 
-hasten_status options_parse(struct option_group *groups, int n_groups, int max_positional, int argc, char **argv,
-                            struct option_positionals *out, struct hasten_error *err)
+hasten_status options_parse(struct option_group *groups, int n_groups, int max_positional, int argc,
+                            char **argv, struct option_positionals *out, struct hasten_error *err)
 {
     uint64_t seen[16] = {0};
     out->n = 0;

@@ -28,14 +28,15 @@ struct option_list {
 };
 
 struct option_def {
-    const char *name;    /* "top-k" */
-    const char *letters; /* "k" or "ctx-size c" (further spellings: one character or more, space-separated), or NULL */
+    const char *name; /* "top-k" */
+    const char *
+        letters; /* "k" or "ctx-size c" (further spellings: one character or more, space-separated), or NULL */
     enum option_type type;
-    size_t offset;       /* into the group's struct */
-    double lo, hi;       /* OPT_INT, OPT_FLOAT */
-    const char *value;   /* default, as text shown and parsed; NULL: the struct's initial value stands */
-    const char *arg;     /* what --help calls the value ("N"); choices: "f16|f32" */
-    const char *help;    /* one line */
+    size_t offset;     /* into the group's struct */
+    double lo, hi;     /* OPT_INT, OPT_FLOAT */
+    const char *value; /* default, as text shown and parsed; NULL: the struct's initial value stands */
+    const char *arg;   /* what --help calls the value ("N"); choices: "f16|f32" */
+    const char *help;  /* one line */
 };
 
 struct option_group {
@@ -53,8 +54,8 @@ struct option_positionals {
 };
 
 /* Fills the groups. HASTEN_ERR_USAGE with one sentence (an unknown option suggests the nearest). */
-hasten_status options_parse(struct option_group *groups, int n_groups, int max_positional, int argc, char **argv,
-                            struct option_positionals *out, struct hasten_error *err);
+hasten_status options_parse(struct option_group *groups, int n_groups, int max_positional, int argc,
+                            char **argv, struct option_positionals *out, struct hasten_error *err);
 bool option_given(const struct option_group *g, const char *name);
 void options_free(struct option_group *groups, int n_groups); /* frees lists */
 /* The options part of --help. */

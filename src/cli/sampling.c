@@ -10,20 +10,29 @@
 #define AT(field) offsetof(struct sample_args, field)
 
 static const struct option_def sample_defs[] = {
-    {"n-predict", "n", OPT_INT, AT(n_predict), -1, 1 << 24, "-1", "N", "tokens to generate; -1: until the model stops"},
+    {"n-predict", "n", OPT_INT, AT(n_predict), -1, 1 << 24, "-1", "N",
+     "tokens to generate; -1: until the model stops"},
     {"seed", "s", OPT_SEED, AT(seed), 0, 0, NULL, "N", "seed of the noise [random; --json tells it]"},
-    {"temp", "temperature", OPT_FLOAT, AT(temperature), 0, 1e6, NULL, "X", "temperature; 0: the likeliest token [0.8]"},
+    {"temp", "temperature", OPT_FLOAT, AT(temperature), 0, 1e6, NULL, "X",
+     "temperature; 0: the likeliest token [0.8]"},
     {"top-k", NULL, OPT_INT, AT(top_k), 0, 1 << 24, NULL, "N", "keep the N likeliest; 0: off [40]"},
-    {"top-p", NULL, OPT_FLOAT, AT(top_p), 0, 1, NULL, "X", "keep the likeliest with X of the mass; 1: off [0.95]"},
-    {"min-p", NULL, OPT_FLOAT, AT(min_p), 0, 1, NULL, "X", "keep those with X of the best's probability [0.05]"},
-    {"repeat-penalty", NULL, OPT_FLOAT, AT(repeat_penalty), 0, 1e6, NULL, "X", "divide seen tokens' logits; 1: off [1]"},
+    {"top-p", NULL, OPT_FLOAT, AT(top_p), 0, 1, NULL, "X",
+     "keep the likeliest with X of the mass; 1: off [0.95]"},
+    {"min-p", NULL, OPT_FLOAT, AT(min_p), 0, 1, NULL, "X",
+     "keep those with X of the best's probability [0.05]"},
+    {"repeat-penalty", NULL, OPT_FLOAT, AT(repeat_penalty), 0, 1e6, NULL, "X",
+     "divide seen tokens' logits; 1: off [1]"},
     {"presence-penalty", NULL, OPT_FLOAT, AT(presence_penalty), -1e6, 1e6, NULL, "X", "subtract if seen [0]"},
-    {"frequency-penalty", NULL, OPT_FLOAT, AT(frequency_penalty), -1e6, 1e6, NULL, "X", "subtract per occurrence [0]"},
-    {"repeat-last-n", NULL, OPT_INT, AT(penalty_last_n), -1, 1 << 24, NULL, "N", "tokens penalties look at; -1: all [64]"},
-    {"logit-bias", NULL, OPT_LIST, AT(bias), 0, 0, NULL, "ID=B", "add B to a token's logit (-inf forbids); repeatable"},
+    {"frequency-penalty", NULL, OPT_FLOAT, AT(frequency_penalty), -1e6, 1e6, NULL, "X",
+     "subtract per occurrence [0]"},
+    {"repeat-last-n", NULL, OPT_INT, AT(penalty_last_n), -1, 1 << 24, NULL, "N",
+     "tokens penalties look at; -1: all [64]"},
+    {"logit-bias", NULL, OPT_LIST, AT(bias), 0, 0, NULL, "ID=B",
+     "add B to a token's logit (-inf forbids); repeatable"},
     {"stop", NULL, OPT_LIST, AT(stops), 0, 0, NULL, "TEXT", "end before this text; repeatable"},
     {"ignore-eos", NULL, OPT_FLAG, AT(ignore_eos), 0, 0, NULL, NULL, "forbid the tokens that end a turn"},
-    {"logprobs", NULL, OPT_INT, AT(n_logprobs), 0, 64, NULL, "N", "with --json: log-probabilities, N alternatives"},
+    {"logprobs", NULL, OPT_INT, AT(n_logprobs), 0, 64, NULL, "N",
+     "with --json: log-probabilities, N alternatives"},
 };
 
 void sample_args_init(struct sample_args *a)
@@ -42,8 +51,10 @@ void sample_args_init(struct sample_args *a)
 
 struct option_group sample_group(struct sample_args *a)
 {
-    return (struct option_group){
-        .title = "Sampling:", .defs = sample_defs, .n = (int)(sizeof sample_defs / sizeof *sample_defs), .dst = a};
+    return (struct option_group){.title = "Sampling:",
+                                 .defs = sample_defs,
+                                 .n = (int)(sizeof sample_defs / sizeof *sample_defs),
+                                 .dst = a};
 }
 
 /* A file's count: integer key, kept when absent. */
@@ -100,10 +111,12 @@ static hasten_status parse_bias(const char *text, struct logit_bias *out, struct
     errno = 0;
     long id = strtol(text, &end, 10);
     if (end == text || *end != '=' || errno || id < 0 || id > INT32_MAX)
-        return error_set(err, HASTEN_ERR_USAGE, "option --logit-bias: '%s' (expected ID=B, such as 42=-1.5)", text);
+        return error_set(err, HASTEN_ERR_USAGE, "option --logit-bias: '%s' (expected ID=B, such as 42=-1.5)",
+                         text);
     float b = strtof(end + 1, &end2);
     if (end2 == end + 1 || *end2)
-        return error_set(err, HASTEN_ERR_USAGE, "option --logit-bias: '%s' (expected ID=B, such as 42=-1.5)", text);
+        return error_set(err, HASTEN_ERR_USAGE, "option --logit-bias: '%s' (expected ID=B, such as 42=-1.5)",
+                         text);
     *out = (struct logit_bias){(int32_t)id, b};
     return HASTEN_OK;
 }
@@ -142,13 +155,14 @@ static hasten_status take_stops(const struct sample_args *a, struct sampling *ou
     return HASTEN_OK;
 }
 
-hasten_status sampling_open(const struct sample_args *a, const struct option_group *g, const struct session *s,
-                            struct sampling *out, struct hasten_error *err)
+hasten_status sampling_open(const struct sample_args *a, const struct option_group *g,
+                            const struct session *s, struct sampling *out, struct hasten_error *err)
 {
     sampler_default_settings(&out->settings);
     hasten_status st = from_file(s->gguf, &out->settings, err);
     from_options(&out->settings, a);
-    out->settings.seed = option_given(g, "seed") ? a->seed : random_seed() >> 11; /* 53 bits: exact in any JSON reader */
+    out->settings.seed =
+        option_given(g, "seed") ? a->seed : random_seed() >> 11; /* 53 bits: exact in any JSON reader */
     out->n_predict = a->n_predict;
     out->logprobs = a->n_logprobs >= 0;
     if (!st)

@@ -8,10 +8,10 @@ static const struct option_def model_defs[] = {
      "a GGUF file, or a name in the cache; also positional"},
     {"threads", "t", OPT_INT, offsetof(struct model_args, n_threads), 0, LIMIT_THREADS, "0", "N",
      "workers; 0: as affinity and cgroup allow"},
-    {"ctx-size", "c ctx", OPT_INT, offsetof(struct model_args, n_ctx), 0, LIMIT_CONTEXT, "0", "N",
+    {"ctx-size", "c n-ctx", OPT_INT, offsetof(struct model_args, n_ctx), 0, LIMIT_CONTEXT, "0", "N",
      "context in tokens; 0: the smaller of 4096 and the model's"},
-    {"batch-size", "b batch", OPT_INT, offsetof(struct model_args, n_batch), 1, LIMIT_BATCH_ROWS, "512", "N",
-     "rows of one step"},
+    {"batch-size", "b n-batch", OPT_INT, offsetof(struct model_args, n_batch), 1, LIMIT_BATCH_ROWS, "512",
+     "N", "rows of one step"},
     {"memory", NULL, OPT_SIZE, offsetof(struct model_args, memory), 0, 0, NULL, "LIMIT",
      "refuse to start when more is needed (512M, 4G)"},
     {"cache-type", "ctk", OPT_CHOICE, offsetof(struct model_args, cache_type), 0, 0, NULL, "f16|f32",
@@ -22,8 +22,10 @@ static const struct option_def model_defs[] = {
 
 struct option_group model_group(struct model_args *args)
 {
-    return (struct option_group){
-        .title = "Model:", .defs = model_defs, .n = (int)(sizeof model_defs / sizeof *model_defs), .dst = args};
+    return (struct option_group){.title = "Model:",
+                                 .defs = model_defs,
+                                 .n = (int)(sizeof model_defs / sizeof *model_defs),
+                                 .dst = args};
 }
 
 const char *model_argument(const struct model_args *args, const struct option_positionals *pos,
@@ -36,7 +38,8 @@ const char *model_argument(const struct model_args *args, const struct option_po
     return args->model;
 }
 
-void model_settings(const struct model_args *args, const struct option_group *g, struct hasten_engine_settings *s)
+void model_settings(const struct model_args *args, const struct option_group *g,
+                    struct hasten_engine_settings *s)
 {
     hasten_engine_default_settings(s);
     s->n_threads = args->n_threads;

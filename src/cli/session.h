@@ -19,7 +19,8 @@ struct option_group model_group(struct model_args *args);
 const char *model_argument(const struct model_args *args, const struct option_positionals *pos,
                            struct hasten_error *err);
 /* Engine settings; g says what was given (--reference without --cache-type keeps KV in f32). */
-void model_settings(const struct model_args *args, const struct option_group *g, struct hasten_engine_settings *s);
+void model_settings(const struct model_args *args, const struct option_group *g,
+                    struct hasten_engine_settings *s);
 
 /* A file with its vocabulary, for commands that need no tensors. Zero-initialise. */
 struct model_text {

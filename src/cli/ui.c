@@ -13,7 +13,8 @@
 static const struct option_def ui_defs[] = {
     {"json", NULL, OPT_FLAG, offsetof(struct ui, json), 0, 0, NULL, NULL, "print the result as JSON"},
     {"quiet", "q", OPT_FLAG, offsetof(struct ui, quiet), 0, 0, NULL, NULL, "no notes, no progress"},
-    {"verbose", "v", OPT_FLAG, offsetof(struct ui, verbose), 0, 0, NULL, NULL, "explain, also when not on a terminal"},
+    {"verbose", "v", OPT_FLAG, offsetof(struct ui, verbose), 0, 0, NULL, NULL,
+     "explain, also when not on a terminal"},
     {"help", "h", OPT_FLAG, offsetof(struct ui, help), 0, 0, NULL, NULL, "this text"},
 };
 
@@ -107,7 +108,8 @@ void ui_detail(struct ui *ui, const char *fmt, ...)
     va_end(ap);
 }
 
-void ui_progress(struct ui *ui, const char *what, uint64_t done, uint64_t total, const char *unit, uint64_t since_ns)
+void ui_progress(struct ui *ui, const char *what, uint64_t done, uint64_t total, const char *unit,
+                 uint64_t since_ns)
 {
     uint64_t now = clock_now_ns();
     double s = (double)(now - since_ns) / 1e9;

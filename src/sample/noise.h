@@ -18,7 +18,8 @@
 #define NOISE_GUMBEL_MAX 22.9 /* no draw exceeds it */
 
 /* The draws of ids 4 * quad ... 4 * quad + 3. */
-static inline void noise_quad(uint64_t seed, uint32_t stream, int64_t position, uint32_t quad, uint32_t out[4])
+static inline void noise_quad(uint64_t seed, uint32_t stream, int64_t position, uint32_t quad,
+                              uint32_t out[4])
 {
     uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
     uint32_t counter[4] = {quad, (uint32_t)(uint64_t)position, (uint32_t)((uint64_t)position >> 32), stream};

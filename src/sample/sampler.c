@@ -9,7 +9,7 @@
  *    scaled gap to the maximum d <= 0, it needs a Gumbel draw g >= B - d. As 1 - exp(-e^-n) <= e^-n, its
  *    integer draw must satisfy 2^32 - x <= 2^32 e^-n: an integer comparison, widened by a margin larger than
  *    the rounding of exp and log; only draws that pass pay for two logarithms.
- *  - Whole sorting happens only for top-p without top-k, where the law sums over every token in order.
+ *  - Top-p over the whole vocabulary bounds the law's ordered sum instead of sorting the tail (top_p_of_all).
  *
  * What it does not do: grammar masks, DRY, XTC, mirostat (their files come later, before or after the steps
  * here); it keeps nothing between calls. */
@@ -62,7 +62,7 @@ static inline uint64_t pack(int32_t key, int32_t id)
 
 static inline int32_t pack_id(uint64_t c)
 {
-    return (int32_t)~(uint32_t)c;
+    return (int32_t) ~(uint32_t)c;
 }
 
 static inline float pack_value(uint64_t c)
@@ -237,7 +237,8 @@ static void set_logit(struct sampler *s, int32_t id, float value)
 
 /* repeat: l > 0 ? l / r : l * r (Keskar et al. 2019, CTRL, with the sign rule of later engines); then
  * l -= presence + count * frequency. Once per distinct token of the window. */
-static void apply_penalties(struct sampler *s, const struct sampler_settings *p, const int32_t *path, int64_t n_path)
+static void apply_penalties(struct sampler *s, const struct sampler_settings *p, const int32_t *path,
+                            int64_t n_path)
 {
     int64_t from = p->penalty_last_n < 0 || n_path < p->penalty_last_n ? 0 : n_path - p->penalty_last_n;
     for (int64_t i = from; i < n_path; i++)
@@ -271,19 +272,50 @@ static void apply_bias(struct sampler *s, const struct sampler_settings *p)
     }
 }
 
-/* How many of the n sorted candidates top-p keeps: the shortest prefix with at least p of the sum. */
-static int64_t keep_top_p(const uint64_t *cand, int64_t n, float top_p, float max)
+/* How many of the n sorted candidates make up at least `want`; 0: all of them do not. */
+static int64_t prefix_with(const uint64_t *cand, int64_t n, double want, float max)
 {
-    double sum = 0;
-    for (int64_t i = 0; i < n; i++)
-        sum += (double)exp_f32(pack_value(cand[i]) - max);
-    double want = (double)top_p * sum, have = 0;
+    double have = 0;
     for (int64_t i = 0; i < n; i++) {
         have += (double)exp_f32(pack_value(cand[i]) - max);
         if (have >= want)
             return i + 1;
     }
-    return n;
+    return 0;
+}
+
+/* top-p: the shortest prefix with at least p of the sum over all n sorted candidates. */
+static int64_t keep_top_p(const uint64_t *cand, int64_t n, float top_p, float max)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        sum += (double)exp_f32(pack_value(cand[i]) - max);
+    int64_t keep = prefix_with(cand, n, (double)top_p * sum, max);
+    return keep ? keep : n;
+}
+
+static double sum_of_exp(const struct sampler *s, float max)
+{
+    double sum = 0;
+    for (int32_t i = 0; i < s->n_vocab; i++)
+        if (s->keys[i] != KEY_NONE)
+            sum += (double)exp_f32(key_value(s->keys[i]) - max);
+    return sum;
+}
+
+/* top-p over the whole vocabulary. The law sums in sorted order; a sum in any order differs from that by less
+ * than n * 2^-52 of itself, so when both ends of that interval cut a sorted prefix at the same place, the place
+ * is the law's and the tail need not be sorted. The candidates are left in s->cand. */
+static int64_t top_p_of_all(struct sampler *s, float top_p, float max)
+{
+    double sum = sum_of_exp(s, max), slack = (double)s->n_vocab * 0x1p-51;
+    for (int32_t k = 256; k <= s->n_vocab / 16; k *= 8) {
+        int64_t n = select_top(s, k);
+        int64_t high = prefix_with(s->cand, n, (double)top_p * sum * (1 + slack), max);
+        if (high > 0 && high == prefix_with(s->cand, n, (double)top_p * sum * (1 - slack), max))
+            return high;
+    }
+    return keep_top_p(s->cand, sort_all(s), top_p, max);
 }
 
 /* The state of the Gumbel-max race: score = (logit - max) / temperature + g, in f64; ties to the lowest id. */
@@ -317,7 +349,8 @@ static uint64_t race_threshold(const struct race *r, double gap)
         return UINT64_MAX;
     if (need <= 0)
         return 0;
-    double tail = ((double)exp_f32((float)-need) * (1 + 1e-5) + 4e-9) * 0x1p32; /* margin: float need, exp, logs */
+    double tail =
+        ((double)exp_f32((float)-need) * (1 + 1e-5) + 4e-9) * 0x1p32; /* margin: float need, exp, logs */
     return tail >= 0x1p32 ? 0 : (uint64_t)(0x1p32 - tail);
 }
 
@@ -373,7 +406,8 @@ static int32_t min_p_key(float min_p, float max)
     return key_of(f);
 }
 
-static int32_t choose(struct sampler *s, const struct sampler_settings *p, int64_t position, int32_t argmax, float max)
+static int32_t choose(struct sampler *s, const struct sampler_settings *p, int64_t position, int32_t argmax,
+                      float max)
 {
     if (p->temperature <= 0)
         return argmax;
@@ -385,11 +419,14 @@ static int32_t choose(struct sampler *s, const struct sampler_settings *p, int64
         race_all(s, &r, floor_key);
         return r.best_id;
     }
-    int64_t n = top_k && p->top_k <= s->n_vocab / 16 ? select_top(s, p->top_k) : sort_all(s);
-    if (top_k && n > p->top_k)
-        n = p->top_k;
-    if (p->top_p < 1.0f)
-        n = keep_top_p(s->cand, n, p->top_p, max);
+    int64_t n;
+    if (!top_k) {
+        n = top_p_of_all(s, p->top_p, max);
+    } else {
+        n = p->top_k <= s->n_vocab / 16 ? select_top(s, p->top_k) : sort_all(s);
+        n = n < p->top_k ? n : p->top_k;
+        n = p->top_p < 1.0f ? keep_top_p(s->cand, n, p->top_p, max) : n;
+    }
     while (n > 1 && key_of(pack_value(s->cand[n - 1])) < floor_key)
         n--;
     race_list(&r, s->cand, n);
@@ -397,16 +434,6 @@ static int32_t choose(struct sampler *s, const struct sampler_settings *p, int64
 }
 
 /* ---- log-probabilities -------------------------------------------------------------------------------- */
-
-/* log of the sum of exp over the finite logits, relative to max; f64 sum, ids ascending. */
-static double log_sum(const struct sampler *s, float max)
-{
-    double sum = 0;
-    for (int32_t i = 0; i < s->n_vocab; i++)
-        if (s->keys[i] != KEY_NONE)
-            sum += (double)exp_f32(key_value(s->keys[i]) - max);
-    return log_f64(sum);
-}
 
 static void report_top(struct sampler *s, int32_t n, float max, double lse, struct token_logprob *top)
 {
@@ -420,14 +447,16 @@ static void report_top(struct sampler *s, int32_t n, float max, double lse, stru
 /* ---- the interface ------------------------------------------------------------------------------------ */
 
 hasten_status sampler_choose(struct sampler *sampler, const struct sampler_settings *p, const float *logits,
-                             const int32_t *path, int64_t n_path, int64_t position, struct token_logprob *chosen,
-                             struct token_logprob *top, struct hasten_error *err)
+                             const int32_t *path, int64_t n_path, int64_t position,
+                             struct token_logprob *chosen, struct token_logprob *top,
+                             struct hasten_error *err)
 {
     struct sampler *s = sampler;
     for (int64_t i = 0; i < n_path; i++)
         if (path[i] < 0 || path[i] >= s->n_vocab)
-            return error_set(err, HASTEN_ERR_USAGE, "sampling: token %d at place %lld of the path (expected 0 to %d)",
-                             (int)path[i], (long long)i, (int)s->n_vocab - 1);
+            return error_set(err, HASTEN_ERR_USAGE,
+                             "sampling: token %d at place %lld of the path (expected 0 to %d)", (int)path[i],
+                             (long long)i, (int)s->n_vocab - 1);
     build_keys(s, logits);
     float max = 0;
     double lse = 0;
@@ -439,7 +468,7 @@ hasten_status sampler_choose(struct sampler *sampler, const struct sampler_setti
                          (long long)position, (int)s->n_vocab);
     if (top) {
         own_max = max;
-        lse = log_sum(s, max);
+        lse = log_f64(sum_of_exp(s, max));
         report_top(s, p->n_logprobs, max, lse, top);
     }
     if (penalties_on(p))
@@ -507,8 +536,8 @@ hasten_status sampler_check(const struct sampler_settings *s, int32_t n_vocab, s
 hasten_status sampler_open(int32_t n_vocab, struct sampler **out, struct hasten_error *err)
 {
     if (n_vocab < 1 || n_vocab > LIMIT_VOCAB)
-        return error_set(err, HASTEN_ERR_LIMIT, "sampler: a vocabulary of %d tokens (expected 1 to %d)", (int)n_vocab,
-                         LIMIT_VOCAB);
+        return error_set(err, HASTEN_ERR_LIMIT, "sampler: a vocabulary of %d tokens (expected 1 to %d)",
+                         (int)n_vocab, LIMIT_VOCAB);
     struct sampler *s = mem_calloc(1, sizeof *s);
     if (!s)
         return error_set(err, HASTEN_ERR_MEMORY, "sampler: out of memory");

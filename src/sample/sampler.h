@@ -24,10 +24,10 @@ struct sampler_settings {
     float frequency_penalty; /* 0: off */
     int32_t penalty_last_n;  /* tokens looked back for penalties; default 64; -1: all */
     uint64_t seed;
-    uint32_t stream;         /* default 0 */
+    uint32_t stream;               /* default 0 */
     const struct logit_bias *bias; /* [n_bias], owned by the caller */
     int32_t n_bias;
-    int32_t n_logprobs;      /* alternatives to report, 0..64 */
+    int32_t n_logprobs; /* alternatives to report, 0..64 */
 };
 void sampler_default_settings(struct sampler_settings *s);
 /* HASTEN_ERR_USAGE naming the field, its value and its range. */
@@ -46,7 +46,8 @@ void sampler_close(struct sampler *s);
  * NaN) or [n_logprobs]. Non-finite logits are never chosen; a row without a single finite one is
  * HASTEN_ERR_NON_FINITE. */
 hasten_status sampler_choose(struct sampler *sampler, const struct sampler_settings *s, const float *logits,
-                             const int32_t *path, int64_t n_path, int64_t position, struct token_logprob *chosen,
-                             struct token_logprob *top, struct hasten_error *err);
+                             const int32_t *path, int64_t n_path, int64_t position,
+                             struct token_logprob *chosen, struct token_logprob *top,
+                             struct hasten_error *err);
 
 #endif
