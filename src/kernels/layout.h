@@ -1,8 +1,8 @@
-/* How an activation row lies in memory in its quantised forms, shared by the twins and the fast kernels.
+/* How an activation row lies in memory in its quantised forms, shared by the twins and the fast kernels: an array
+ * of blocks of 256 values, each a whole number of cache lines, the last one filled up with zeros.
  *
  * Beside the int8 values stand the sums that the products need, so that offsets of unsigned weights are folded
- * in exactly: sum (q_w - offset) * q_x = sum q_w * q_x + negN, negN = -offset * sum q_x. All arrays of a row are
- * contiguous; every byte up to the row's end is defined (padding is zero). */
+ * in exactly: sum (q_w - offset) * q_x = sum q_w * q_x + negN, negN = -offset * sum q_x. */
 #ifndef HASTEN_KERNELS_LAYOUT_H
 #define HASTEN_KERNELS_LAYOUT_H
 #include "kernels/kernels.h"
@@ -16,53 +16,33 @@ static inline size_t round_up_64(size_t n)
     return (n + 63) & ~(size_t)63;
 }
 
-/* ACT_Q8_32: byte offsets of the arrays of a row; nb = k / 32 groups. q: int8[k] at 0. */
-struct act32_layout {
-    size_t d;      /* f32[nb]   scale of the group */
-    size_t ds;     /* f32[nb]   d * (float)sum(q) */
-    size_t neg8;   /* int32[nb] -8 * sum(q): Q4_0 */
-    size_t neg16;  /* int32[nb] -16 * sum(q): Q5_0 */
-    size_t neg128; /* int32[nb] -128 * sum(q): Q8_0, whose bytes are shifted to unsigned */
-    size_t used, bytes;
+#define ACT_BLOCK 256
+
+/* 256 values of ACT_Q8_32: 8 groups. */
+struct act_block_32 {
+    int8_t q[ACT_BLOCK];
+    float d[8];        /* scale of the group */
+    float ds[8];       /* d * (float)sum(q) */
+    int32_t neg8[8];   /* -8 * sum(q): Q4_0 */
+    int32_t neg16[8];  /* -16 * sum(q): Q5_0 */
+    int32_t neg128[8]; /* -128 * sum(q): Q8_0, whose bytes are shifted to unsigned */
+    int32_t zero[8];
 };
 
-static inline struct act32_layout act32_layout(int64_t k)
-{
-    struct act32_layout a;
-    const size_t step = (size_t)k / 32 * 4;
-    a.d = round_up_64((size_t)k);
-    a.ds = a.d + step;
-    a.neg8 = a.ds + step;
-    a.neg16 = a.neg8 + step;
-    a.neg128 = a.neg16 + step;
-    a.used = a.neg128 + step;
-    a.bytes = round_up_64(a.used);
-    return a;
-}
-
-/* ACT_Q8_256: nb = k / 256 groups. q: int8[k] at 0. */
-struct act256_layout {
-    size_t neg32; /* int32[nb][16] -32 * sum of 16 q: Q6_K */
-    size_t neg4;  /* int32[nb][16] -4 * sum of 16 q: Q3_K */
-    size_t sum16; /* int16[nb][16] sums of 16 q: mins of Q2_K */
-    size_t sum32; /* int16[nb][8]  sums of 32 q: mins of Q4_K, Q5_K */
-    size_t d;     /* f32[nb] */
-    size_t used, bytes;
+/* 256 values of ACT_Q8_256: one group. */
+struct act_block_256 {
+    int8_t q[ACT_BLOCK];
+    int32_t neg32[16]; /* -32 * sum of 16 q: Q6_K */
+    int32_t neg4[16];  /* -4 * sum of 16 q: Q3_K */
+    int16_t sum16[16]; /* sums of 16 q: mins of Q2_K */
+    int16_t sum32[8];  /* sums of 32 q: mins of Q4_K, Q5_K */
+    float d;
+    int32_t zero[3];
 };
 
-static inline struct act256_layout act256_layout(int64_t k)
-{
-    struct act256_layout a;
-    const size_t nb = (size_t)k / 256;
-    a.neg32 = (size_t)k;
-    a.neg4 = a.neg32 + nb * 64;
-    a.sum16 = a.neg4 + nb * 64;
-    a.sum32 = a.sum16 + nb * 32;
-    a.d = a.sum32 + nb * 16;
-    a.used = a.d + nb * 4;
-    a.bytes = round_up_64(a.used);
-    return a;
-}
+#define ACT_BLOCK_BYTES 448
+_Static_assert(sizeof(struct act_block_32) == ACT_BLOCK_BYTES, "7 cache lines");
+_Static_assert(sizeof(struct act_block_256) == ACT_BLOCK_BYTES, "7 cache lines");
 
 /* The one NaN that matmul stores and act_make writes as a scale. */
 static inline float canonical_nan(void)

@@ -9,10 +9,8 @@ void row_gather_decode(const struct weight *w, int64_t r, float *dst)
 
 size_t act_row_bytes_common(enum act_form form, int64_t k)
 {
-    if (form == ACT_Q8_32)
-        return act32_layout(k).bytes;
-    if (form == ACT_Q8_256)
-        return act256_layout(k).bytes;
+    if (form != ACT_F32)
+        return (size_t)((k + ACT_BLOCK - 1) / ACT_BLOCK) * ACT_BLOCK_BYTES;
     return round_up_64((size_t)k * sizeof(float));
 }
 

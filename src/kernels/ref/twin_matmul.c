@@ -34,42 +34,36 @@ static int32_t sum_i8(const int8_t *q, int64_t n)
     return sum;
 }
 
-static void make_q8_32(const float *x, int64_t k, uint8_t *row)
+static void make_q8_32(const float *x, int64_t k, struct act_block_32 *blocks)
 {
-    const struct act32_layout a = act32_layout(k);
-    float *d = (float *)(void *)(row + a.d), *ds = (float *)(void *)(row + a.ds);
-    int32_t *neg8 = (int32_t *)(void *)(row + a.neg8), *neg16 = (int32_t *)(void *)(row + a.neg16);
-    int32_t *neg128 = (int32_t *)(void *)(row + a.neg128);
-    for (int64_t b = 0; b < k / 32; b++) {
-        int8_t *q = (int8_t *)row + b * 32;
-        d[b] = quantise_group(x + b * 32, 32, q);
-        const int32_t sum = sum_i8(q, 32);
-        ds[b] = d[b] * (float)sum;
-        neg8[b] = -8 * sum;
-        neg16[b] = -16 * sum;
-        neg128[b] = -128 * sum;
+    memset(blocks, 0, act_row_bytes_common(ACT_Q8_32, k));
+    for (int64_t i = 0; i < k / 32; i++) {
+        struct act_block_32 *a = &blocks[i / 8];
+        const int64_t b = i % 8;
+        a->d[b] = quantise_group(x + i * 32, 32, a->q + b * 32);
+        const int32_t sum = sum_i8(a->q + b * 32, 32);
+        a->ds[b] = a->d[b] * (float)sum;
+        a->neg8[b] = -8 * sum;
+        a->neg16[b] = -16 * sum;
+        a->neg128[b] = -128 * sum;
     }
-    memset(row + k, 0, a.d - (size_t)k);
-    memset(row + a.used, 0, a.bytes - a.used);
 }
 
-static void make_q8_256(const float *x, int64_t k, uint8_t *row)
+static void make_q8_256(const float *x, int64_t k, struct act_block_256 *blocks)
 {
-    const struct act256_layout a = act256_layout(k);
-    float *d = (float *)(void *)(row + a.d);
-    int32_t *neg32 = (int32_t *)(void *)(row + a.neg32), *neg4 = (int32_t *)(void *)(row + a.neg4);
-    int16_t *sum16 = (int16_t *)(void *)(row + a.sum16), *sum32 = (int16_t *)(void *)(row + a.sum32);
-    for (int64_t b = 0; b < k / 256; b++)
-        d[b] = quantise_group(x + b * 256, 256, (int8_t *)row + b * 256);
-    for (int64_t j = 0; j < k / 16; j++) {
-        const int32_t sum = sum_i8((const int8_t *)row + j * 16, 16);
-        neg32[j] = -32 * sum;
-        neg4[j] = -4 * sum;
-        sum16[j] = (int16_t)sum;
+    memset(blocks, 0, act_row_bytes_common(ACT_Q8_256, k));
+    for (int64_t b = 0; b < k / 256; b++) {
+        struct act_block_256 *a = &blocks[b];
+        a->d = quantise_group(x + b * 256, 256, a->q);
+        for (int64_t j = 0; j < 16; j++) {
+            const int32_t sum = sum_i8(a->q + j * 16, 16);
+            a->neg32[j] = -32 * sum;
+            a->neg4[j] = -4 * sum;
+            a->sum16[j] = (int16_t)sum;
+        }
+        for (int64_t j = 0; j < 8; j++)
+            a->sum32[j] = (int16_t)(a->sum16[2 * j] + a->sum16[2 * j + 1]);
     }
-    for (int64_t j = 0; j < k / 32; j++)
-        sum32[j] = (int16_t)(sum16[2 * j] + sum16[2 * j + 1]);
-    memset(row + a.used, 0, a.bytes - a.used);
 }
 
 void twin_act_make(enum act_form form, const float *x, int64_t k, void *dst)
@@ -95,40 +89,39 @@ MATH_INLINE int32_t dot_i8(const int8_t *a, const int8_t *b, int64_t n)
     return sum;
 }
 
-CLONES_FMA static float dot_q8_32(const struct twin_format *f, const struct twin_row *w, int64_t k, const uint8_t *x)
+CLONES_FMA static float dot_q8_32(const struct twin_format *f, const struct twin_row *w, int64_t k, const void *x)
 {
-    const struct act32_layout a = act32_layout(k);
-    const int8_t *q = (const int8_t *)x;
-    const float *d = (const float *)(const void *)(x + a.d), *ds = (const float *)(const void *)(x + a.ds);
+    const struct act_block_32 *blocks = x;
     float acc = 0, acc2 = 0;
-    for (int64_t b = 0; b < k / 32; b++) {
-        acc = fmaf(w->d[b] * d[b], (float)dot_i8(w->q + b * 32, q + b * 32, 32), acc);
+    for (int64_t i = 0; i < k / 32; i++) {
+        const struct act_block_32 *a = &blocks[i / 8];
+        const int64_t b = i % 8;
+        acc = fmaf(w->d[i] * a->d[b], (float)dot_i8(w->q + i * 32, a->q + b * 32, 32), acc);
         if (f->has_min)
-            acc2 = fmaf(w->m[b], ds[b], acc2);
+            acc2 = fmaf(w->m[i], a->ds[b], acc2);
     }
     return f->has_min ? acc + acc2 : acc;
 }
 
 /* int32 cannot overflow: |sum| of a block is at most (largest |q_w| x 127 x 256 x largest |scale|):
  * Q2_K 3 x 15, Q3_K 4 x 32, Q4_K 15 x 63, Q5_K 31 x 63, Q6_K 32 x 128, the largest, 1.33e8 < 2^31. */
-CLONES_FMA static float dot_q8_256(const struct twin_format *f, const struct twin_row *w, int64_t k, const uint8_t *x)
+CLONES_FMA static float dot_q8_256(const struct twin_format *f, const struct twin_row *w, int64_t k, const void *x)
 {
-    const struct act256_layout a = act256_layout(k);
-    const int8_t *q = (const int8_t *)x;
-    const float *d = (const float *)(const void *)(x + a.d);
-    const int16_t *sums = (const int16_t *)(const void *)(x + (f->sub == 16 ? a.sum16 : a.sum32));
+    const struct act_block_256 *a = x;
     const int64_t n_sub = 256 / f->sub;
     float acc = 0, acc2 = 0;
-    for (int64_t b = 0; b < k / 256; b++) {
+    for (int64_t b = 0; b < k / 256; b++, a++) {
+        const int16_t *sums = f->sub == 16 ? a->sum16 : a->sum32;
         int32_t products = 0, mins = 0;
-        for (int64_t j = b * n_sub; j < (b + 1) * n_sub; j++) {
-            products += w->scale[j] * dot_i8(w->q + j * f->sub, q + j * f->sub, f->sub);
+        for (int64_t j = 0; j < n_sub; j++) {
+            const int64_t at = b * n_sub + j;
+            products += w->scale[at] * dot_i8(w->q + at * f->sub, a->q + j * f->sub, f->sub);
             if (f->has_min)
-                mins += w->min[j] * sums[j];
+                mins += w->min[at] * sums[j];
         }
-        acc = fmaf(w->d[b] * d[b], (float)products, acc);
+        acc = fmaf(w->d[b] * a->d, (float)products, acc);
         if (f->has_min)
-            acc2 = fmaf(w->m[b] * d[b], (float)mins, acc2);
+            acc2 = fmaf(w->m[b] * a->d, (float)mins, acc2);
     }
     return f->has_min ? acc - acc2 : acc;
 }

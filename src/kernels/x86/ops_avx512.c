@@ -145,46 +145,40 @@ MATH_INLINE int32_t quantise_16(const float *x, float inverse, int8_t *q)
     return _mm512_reduce_add_epi32(v);
 }
 
-static void make_q8_32(const float *x, int64_t k, uint8_t *row)
+static void make_q8_32(const float *x, int64_t k, struct act_block_32 *blocks)
 {
-    const struct act32_layout a = act32_layout(k);
-    float *d = (float *)(void *)(row + a.d), *ds = (float *)(void *)(row + a.ds);
-    int32_t *neg8 = (int32_t *)(void *)(row + a.neg8), *neg16 = (int32_t *)(void *)(row + a.neg16);
-    int32_t *neg128 = (int32_t *)(void *)(row + a.neg128);
-    for (int64_t b = 0; b < k / 32; b++) {
-        const struct group_scale s = group_scale(amax_bits(x + b * 32, 32));
-        int8_t *q = (int8_t *)row + b * 32;
-        const int32_t first = quantise_16(x + b * 32, s.inverse, q);
-        const int32_t sum = first + quantise_16(x + b * 32 + 16, s.inverse, q + 16);
-        d[b] = s.d;
-        ds[b] = s.d * (float)sum;
-        neg8[b] = -8 * sum;
-        neg16[b] = -16 * sum;
-        neg128[b] = -128 * sum;
+    if (k % ACT_BLOCK)
+        memset(&blocks[k / ACT_BLOCK], 0, sizeof *blocks);
+    for (int64_t i = 0; i < k / 32; i++) {
+        struct act_block_32 *a = &blocks[i / 8];
+        const int64_t b = i % 8;
+        const struct group_scale s = group_scale(amax_bits(x + i * 32, 32));
+        const int32_t first = quantise_16(x + i * 32, s.inverse, a->q + b * 32);
+        const int32_t sum = first + quantise_16(x + i * 32 + 16, s.inverse, a->q + b * 32 + 16);
+        a->d[b] = s.d;
+        a->ds[b] = s.d * (float)sum;
+        a->neg8[b] = -8 * sum;
+        a->neg16[b] = -16 * sum;
+        a->neg128[b] = -128 * sum;
+        a->zero[b] = 0;
     }
-    memset(row + k, 0, a.d - (size_t)k);
-    memset(row + a.used, 0, a.bytes - a.used);
 }
 
-static void make_q8_256(const float *x, int64_t k, uint8_t *row)
+static void make_q8_256(const float *x, int64_t k, struct act_block_256 *a)
 {
-    const struct act256_layout a = act256_layout(k);
-    float *d = (float *)(void *)(row + a.d);
-    int32_t *neg32 = (int32_t *)(void *)(row + a.neg32), *neg4 = (int32_t *)(void *)(row + a.neg4);
-    int16_t *sum16 = (int16_t *)(void *)(row + a.sum16), *sum32 = (int16_t *)(void *)(row + a.sum32);
-    for (int64_t b = 0; b < k / 256; b++) {
-        const struct group_scale s = group_scale(amax_bits(x + b * 256, 256));
-        d[b] = s.d;
-        for (int64_t j = b * 16; j < b * 16 + 16; j++) {
-            const int32_t sum = quantise_16(x + j * 16, s.inverse, (int8_t *)row + j * 16);
-            neg32[j] = -32 * sum;
-            neg4[j] = -4 * sum;
-            sum16[j] = (int16_t)sum;
+    for (int64_t b = 0; b < k / 256; b++, a++, x += 256) {
+        const struct group_scale s = group_scale(amax_bits(x, 256));
+        a->d = s.d;
+        for (int64_t j = 0; j < 16; j++) {
+            const int32_t sum = quantise_16(x + j * 16, s.inverse, a->q + j * 16);
+            a->neg32[j] = -32 * sum;
+            a->neg4[j] = -4 * sum;
+            a->sum16[j] = (int16_t)sum;
         }
-        for (int64_t j = b * 8; j < b * 8 + 8; j++)
-            sum32[j] = (int16_t)(sum16[2 * j] + sum16[2 * j + 1]);
+        for (int64_t j = 0; j < 8; j++)
+            a->sum32[j] = (int16_t)(a->sum16[2 * j] + a->sum16[2 * j + 1]);
+        memset(a->zero, 0, sizeof a->zero);
     }
-    memset(row + a.used, 0, a.bytes - a.used);
 }
 
 void avx512_act_make(enum act_form form, const float *x, int64_t k, void *dst)

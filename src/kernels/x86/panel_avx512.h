@@ -22,35 +22,32 @@ struct tile_f32 {
     float w[TILE_K][PANEL_ROWS];
 } __attribute__((aligned(64)));
 
-/* What the multiplication needs to know of the activations. */
-struct columns {
-    const uint8_t *x; /* first row of the group */
-    size_t stride;    /* bytes from row to row */
-    size_t d, ds, neg, sums; /* byte offsets of the arrays in a row, see layout.h */
-};
-
 /* The sums of one column x 16 rows, carried from tile to tile. */
 struct sums {
     float acc[PANEL_ROWS], acc2[PANEL_ROWS];
 } __attribute__((aligned(64)));
 
+#define PAIR 2         /* panels multiplied together: one broadcast of activations serves 32 rows */
+#define COLUMN_GROUP 4 /* columns multiplied together */
+
 /* Unpacks k values (a multiple of the block; at most TILE_K) of 16 rows that lie stride bytes apart. */
 typedef void (*unpack_fn)(const uint8_t *src, size_t stride, int64_t k, void *tile);
-/* Multiplies the tiles that hold k0 (a multiple of TILE_K) to k1 by n <= 8 columns; s[n]. */
-typedef void (*multiply_fn)(const void *tiles, int64_t k0, int64_t k1, const struct columns *c, int n,
+
+/* Multiplies the tiles of n_panels panels, lying one behind the other, by n columns: k values (at most TILE_K). x:
+ * the activation block (or floats) of the first column, the next one stride bytes on. s: [n][PAIR]. */
+typedef void (*multiply_fn)(const void *tiles, int n_panels, int64_t k, const uint8_t *x, size_t stride, int64_t n,
                             struct sums *s);
 
+enum tile_kind { TILE_Q8, TILE_F32 };
+enum mins { MINS_NONE, MINS_ADDED, MINS_SUBTRACTED };
+
 struct panel_format {
-    uint32_t id;       /* enum quant_id */
-    uint8_t tile_kind; /* enum tile_kind */
-    uint8_t mins;      /* enum mins */
-    int16_t offset;    /* subtracted from the unsigned q */
+    uint32_t id; /* enum quant_id */
+    enum tile_kind tile_kind;
+    enum mins mins; /* what becomes of acc2 */
     unpack_fn unpack;
     multiply_fn multiply;
 };
-
-enum tile_kind { TILE_Q8_32, TILE_Q8_256, TILE_F32 };
-enum mins { MINS_NONE, MINS_ADDED, MINS_SUBTRACTED };
 
 void unpack_f32_avx512(const uint8_t *src, size_t stride, int64_t k, void *tile);
 void unpack_f16_avx512(const uint8_t *src, size_t stride, int64_t k, void *tile);
@@ -66,16 +63,17 @@ void unpack_q4_k_avx512(const uint8_t *src, size_t stride, int64_t k, void *tile
 void unpack_q5_k_avx512(const uint8_t *src, size_t stride, int64_t k, void *tile);
 void unpack_q6_k_avx512(const uint8_t *src, size_t stride, int64_t k, void *tile);
 
-void multiply_f32_avx512(const void *tiles, int64_t k0, int64_t k1, const struct columns *c, int n, struct sums *s);
-void multiply_32_offset_avx512(const void *tiles, int64_t k0, int64_t k1, const struct columns *c, int n,
-                               struct sums *s);
-void multiply_32_min_avx512(const void *tiles, int64_t k0, int64_t k1, const struct columns *c, int n,
-                            struct sums *s);
-void multiply_256_sub32_min_avx512(const void *tiles, int64_t k0, int64_t k1, const struct columns *c, int n,
-                                   struct sums *s);
-void multiply_256_sub16_min_avx512(const void *tiles, int64_t k0, int64_t k1, const struct columns *c, int n,
-                                   struct sums *s);
-void multiply_256_sub16_offset_avx512(const void *tiles, int64_t k0, int64_t k1, const struct columns *c, int n,
-                                      struct sums *s);
+#define DECLARE_MULTIPLY(name)                                                                                     \
+    void name##_avx512(const void *tiles, int n_panels, int64_t k, const uint8_t *x, size_t stride, int64_t n,     \
+                       struct sums *s)
+DECLARE_MULTIPLY(multiply_f32);
+DECLARE_MULTIPLY(multiply_q4_0);
+DECLARE_MULTIPLY(multiply_q5_0);
+DECLARE_MULTIPLY(multiply_q8_0);
+DECLARE_MULTIPLY(multiply_q45_1);
+DECLARE_MULTIPLY(multiply_q2_k);
+DECLARE_MULTIPLY(multiply_q3_k);
+DECLARE_MULTIPLY(multiply_q45_k);
+DECLARE_MULTIPLY(multiply_q6_k);
 
 #endif
