@@ -3,10 +3,10 @@
     check_reference.py --hasten BIN --models DIR --model NAME --what tokens|reference|default [--prompts a,b]
 
     tokens     `hasten tokenize` gives the ids that another tokenizer gave for the three texts
-    reference  `hasten eval --reference`: |delta log p| < 1e-3 wherever the reference p >= 1e-6; perplexity too
-    default    `hasten eval`: mean KL(reference || ours) <= 1.15 x that of the reference with its matrix inputs
-               rounded to the same int8 blocks, over all rows of the prompts together; the same top-1 at 99 % of
-               the positions whose margin is above 0.7 nats
+    reference  `hasten eval --reference`: |delta log p| < 1e-3 wherever the reference p >= 1e-6
+    default    `hasten eval`: mean KL(reference || ours) <= 1.15 x that of the reference with its matrix
+               inputs rounded to the same int8 blocks, over all rows of the prompts together; the same top-1
+               at 99 % of the positions whose margin is above 0.7 nats
 
 A missing model, command or data file is a failure, never a skip."""
 import argparse
@@ -68,8 +68,9 @@ def check_tokens(args, path):
         differ = [i for i, (a, b) in enumerate(zip(ids, s.ids)) if a != b]
         if differ or len(ids) != len(s.ids):
             where = differ[0] if differ else len(ids)
-            raise common.Failure(f"{args.model} {prompt}: `tokenize` differs from the reference ids at {where}: "
-                                 f"{ids[where:where + 4]} (expected {s.ids[where:where + 4].tolist()})")
+            raise common.Failure(f"{args.model} {prompt}: `tokenize` differs from the reference ids at "
+                                 f"{where}: {ids[where:where + 4]} "
+                                 f"(expected {s.ids[where:where + 4].tolist()})")
         print(f"{args.model} {prompt}: {len(ids)} ids are equal")
 
 
@@ -81,8 +82,9 @@ def check_exact(args, path):
             for first, lp in blocks(run.logits):
                 n = lp.shape[0]
                 nll.extend(-lp[np.arange(n), s.ids[first + 1:first + 1 + n]])
-                top = np.abs(np.take_along_axis(lp, s.top_ids[first:first + n], axis=1) - s.top_logp[first:first + n])
-                top = np.where(s.top_logp[first:first + n] >= np.log(compact.P_MIN), top, 0.0)
+                ref = s.top_logp[first:first + n]
+                top = np.abs(np.take_along_axis(lp, s.top_ids[first:first + n], axis=1) - ref)
+                top = np.where(ref >= np.log(compact.P_MIN), top, 0.0)
                 at = np.unravel_index(np.argmax(top), top.shape)
                 worst = max(worst, (float(top[at]), first + int(at[0]), int(s.top_ids[first + at[0], at[1]])))
                 n_compared += top.size
@@ -96,9 +98,9 @@ def check_exact(args, path):
             nll = float(np.mean(nll))
             check_nll(run, s, nll)
         ref_nll = -float(s.next_logp.astype(np.float64).mean())
-        print(f"{args.model} {prompt} --reference: max |delta log p| {worst[0]:.2e} (row {worst[1]}, id {worst[2]}) "
-              f"of {n_compared}, storage error {compact.LOGP_ERROR:.1e} included; nll {nll:.6f}, "
-              f"reference {ref_nll:.6f}")
+        print(f"{args.model} {prompt} --reference: max |delta log p| {worst[0]:.2e} (row {worst[1]}, "
+              f"id {worst[2]}) of {n_compared}, storage error {compact.LOGP_ERROR:.1e} included; "
+              f"nll {nll:.6f}, reference {ref_nll:.6f}")
         if not worst[0] < MAX_DELTA:
             raise common.Failure(f"{args.model} {prompt} --reference: |delta log p| is {worst[0]:.3e} at row "
                                  f"{worst[1]}, id {worst[2]} (expected < {MAX_DELTA})")
@@ -128,17 +130,17 @@ def check_default(args, path):
         yardstick.append(s.int8_kl)
         agree.append(same[sure])
         print(f"{args.model} {prompt}: mean KL {kl.mean():.6f}, int8 inputs alone {s.int8_kl.mean():.6f}, "
-              f"top-1 {same[sure].sum()} of {sure.sum()} sure positions, {same.sum()} of {len(same)} positions")
+              f"top-1 {same[sure].sum()} of {sure.sum()} sure positions, {same.sum()} of {len(same)}")
     ours, yardstick = (float(np.concatenate(a).mean()) for a in (ours, yardstick))
     agree = np.concatenate(agree)
     print(f"{args.model}: mean KL {ours:.6f} / {yardstick:.6f} = {ours / yardstick:.3f}, "
           f"top-1 {100 * agree.mean():.2f} % of {len(agree)}")
     if not ours <= KL_FACTOR * yardstick:
-        raise common.Failure(f"{args.model}: mean KL {ours:.6f} is {ours / yardstick:.3f} x that of int8 inputs "
-                             f"alone (expected <= {KL_FACTOR})")
+        raise common.Failure(f"{args.model}: mean KL {ours:.6f} is {ours / yardstick:.3f} x that of int8 "
+                             f"inputs alone (expected <= {KL_FACTOR})")
     if not agree.mean() >= TOP1_SHARE:
-        raise common.Failure(f"{args.model}: top-1 agrees at {100 * agree.mean():.2f} % of the positions with a "
-                             f"margin above {TOP1_MARGIN} (expected >= {100 * TOP1_SHARE} %)")
+        raise common.Failure(f"{args.model}: top-1 agrees at {100 * agree.mean():.2f} % of the positions "
+                             f"with a margin above {TOP1_MARGIN} (expected >= {100 * TOP1_SHARE} %)")
 
 
 def main():
@@ -148,7 +150,7 @@ def main():
     p.add_argument("--model", required=True, choices=sorted(common.MODELS))
     p.add_argument("--what", required=True, choices=("tokens", "reference", "default"))
     p.add_argument("--prompts", default=",".join(common.PROMPTS))
-    p.add_argument("--option", action="append", default=[], help="passed on to eval by `default`, e.g. --option=-q")
+    p.add_argument("--option", action="append", default=[], help="passed on to eval by `default`")
     p.add_argument("-t", "--threads", type=int, default=2)
     args = p.parse_args()
     args.prompts = args.prompts.split(",")
@@ -156,7 +158,7 @@ def main():
     expected = stored(args.model, args.prompts[0]).meta["model_sha256"]
     found = common.sha256_file(path)
     if found != expected:
-        raise common.Failure(f"{path}: SHA-256 is {found} (expected {expected}: the file the reference was made from)")
+        raise common.Failure(f"{path}: SHA-256 is {found} (expected {expected}, as in data/)")
     {"tokens": check_tokens, "reference": check_exact, "default": check_default}[args.what](args, path)
     return 0
 

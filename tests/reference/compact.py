@@ -95,7 +95,8 @@ def full_of(logp_row):
 
 
 def partition_kl(top_logp, rest_logp, ids, other_logp):
-    """KL per row of (top_logp [r, 32], rest_logp [r]) against other_logp [r, n_vocab] on the same partition."""
+    """KL per row of (top_logp [r, 32], rest_logp [r]) from other_logp [r, n_vocab] on that partition."""
     a = np.concatenate([top_logp, rest_logp[:, None]], axis=1).astype(np.float64)
-    b = np.concatenate([np.take_along_axis(other_logp, ids, axis=1), rest_mass(other_logp, ids)[:, None]], axis=1)
+    b = np.take_along_axis(other_logp, ids, axis=1)
+    b = np.concatenate([b, rest_mass(other_logp, ids)[:, None]], axis=1)
     return (np.exp(a) * (a - b)).sum(axis=1)

@@ -7,11 +7,11 @@ A dump is raw little-endian float32 [rows, n_vocab], logits or log p, no header:
 evaluated from an empty context, its rows 0 .. n-2 (row i predicts id i + 1), windows in order.
 
 Ours:         hasten eval FILE --ids IDS.json -c CTX --logits ours.f32 --json
-llama.cpp's:  a small program on libllama: per window llama_memory_clear, one llama_batch of the ids with logits
-              wanted for all rows but the last, llama_decode, then llama_get_logits_ith(0 .. n-2) to the file.
-              Without one, --llama-kld FILE reads what `llama-perplexity --kl-divergence-base FILE` writes; its log
-              p are rounded to 16 bits of each row's range (an error of up to 2e-4 each), and only the second
-              half of each window is stored.
+llama.cpp's:  a small program on libllama: per window llama_memory_clear, one llama_batch of the ids with
+              logits wanted for all rows but the last, llama_decode, then llama_get_logits_ith(0 .. n-2) to
+              the file. Without one, --llama-kld FILE reads what `llama-perplexity --kl-divergence-base FILE`
+              writes; its log p are rounded to 16 bits of each row's range, and only the second half of each
+              window is stored.
 
 IDS.json for WikiText-2 is made by `cross_check_llama.py --make-ids IDS.json --model FILE --name NAME -c CTX
 --total N`, with HASTEN_LLAMA_CPP (directory of llama-tokenize) and HASTEN_DATA set."""
@@ -29,7 +29,8 @@ from reference import Reference, cut, log_softmax, scored
 
 def make_ids(args):
     text = common.wiki_text(os.environ.get("HASTEN_DATA", ""))
-    ids = common.windows_of(tokenize(args.model, text), common.MODELS[args.name][1], args.context, args.total)
+    bos = common.MODELS[args.name][1]
+    ids = common.windows_of(tokenize(args.model, text), bos, args.context, args.total)
     with open(args.make_ids, "w", encoding="utf-8") as f:
         json.dump(ids, f)
     print(f"{args.make_ids}: {len(ids)} ids in windows of {args.context}")
@@ -41,7 +42,7 @@ class Dump:
     def __init__(self, path, n_vocab, n_rows):
         size = os.path.getsize(path)
         if size % (4 * n_vocab) or size < 4 * n_vocab * n_rows:
-            raise common.Failure(f"{path} has {size} bytes (expected at least {n_rows} rows of {n_vocab} float32)")
+            raise common.Failure(f"{path} has {size} bytes (expected {n_rows} rows of {n_vocab} float32)")
         self.rows = np.memmap(path, dtype=np.float32, mode="r").reshape(-1, n_vocab)
 
     def log_p(self, rows):
@@ -49,9 +50,9 @@ class Dump:
 
 
 class Kld:
-    """llama-perplexity's file: "_logits_", int32 n_ctx, n_vocab, n_chunk, then the ids (int32), then per chunk
-    (n_ctx - 1 - n_ctx / 2) rows of { float scale, float min, uint16[n_vocab] }, log p = scale * u + min, each
-    row padded to an even number of 16-bit words."""
+    """llama-perplexity's file: "_logits_", int32 n_ctx, n_vocab, n_chunk, then the ids (int32), then per
+    chunk (n_ctx - 1 - n_ctx / 2) rows of { float scale, float min, uint16[n_vocab] }, log p = scale * u + min,
+    each row padded to an even number of 16-bit words."""
 
     def __init__(self, path):
         with open(path, "rb") as f:
@@ -82,8 +83,8 @@ def sources_of(args, ref, rows):
     if args.llama_kld:
         kld = Kld(args.llama_kld)
         if kld.n_ctx != args.context or kld.n_vocab != ref.n_vocab:
-            raise common.Failure(f"{args.llama_kld} has windows of {kld.n_ctx} and {kld.n_vocab} ids (expected "
-                                 f"{args.context} and {ref.n_vocab})")
+            raise common.Failure(f"{args.llama_kld} has windows of {kld.n_ctx} and {kld.n_vocab} ids "
+                                 f"(expected {args.context} and {ref.n_vocab})")
         window, position = everywhere // (args.context - 1), everywhere % (args.context - 1)
         at = window * kld.per_chunk + position - kld.n_ctx // 2
         sources["llama-kld"] = (kld, np.where((position >= kld.n_ctx // 2) & (window < kld.n_chunk), at, -1))
@@ -122,8 +123,8 @@ def report(args, kl, nll):
     for name, k in kl.items():
         have = np.isfinite(k)
         print(f"{name}: mean KL {k[have].mean():.6f} +- {k[have].std() / np.sqrt(have.sum()):.6f}, median "
-              f"{np.median(k[have]):.6f}, 99 % {np.quantile(k[have], 0.99):.6f}, max {k[have].max():.4f}; perplexity "
-              f"{np.exp(nll[name][have].mean()):.4f} ({have.sum()} rows)")
+              f"{np.median(k[have]):.6f}, 99 % {np.quantile(k[have], 0.99):.6f}, max {k[have].max():.4f}; "
+              f"perplexity {np.exp(nll[name][have].mean()):.4f} ({have.sum()} rows)")
     if args.save:
         np.savez_compressed(args.save, **kl)
     if args.max_ratio:
@@ -145,7 +146,7 @@ def main():
     p.add_argument("--llama-kld", metavar="FILE")
     p.add_argument("--windows", type=int, help="only the first N windows")
     p.add_argument("--int8", action="store_true", help="also the reference with int8 inputs")
-    p.add_argument("--max-ratio", metavar="A/B=LIMIT", help="fail when mean KL of A exceeds LIMIT x that of B")
+    p.add_argument("--max-ratio", metavar="A/B=LIMIT", help="fail when KL of A exceeds LIMIT x B's")
     p.add_argument("--save", metavar="FILE.npz", help="KL of every row")
     p.add_argument("--make-ids", metavar="FILE")
     p.add_argument("--name", choices=sorted(common.MODELS))

@@ -2,9 +2,9 @@
 
     HASTEN_DATA=DIR deep_wikitext.py --hasten BIN --models DIR --model NAME [--reference]
 
-The first 16,384 tokens of wikitext2-test.txt in windows of 2,048, each from an empty context; for a model that
-asks for a BOS each window begins with one (common.windows_of). The ids come from `hasten tokenize` and must
-have the stored hash. Without the data or the model it fails."""
+The first 16,384 tokens of wikitext2-test.txt in windows of 2,048, each from an empty context; for a model
+that asks for a BOS each window begins with one (common.windows_of). The ids come from `hasten tokenize` and
+must have the stored hash. Without the data or the model it fails."""
 import argparse
 import json
 import os
@@ -40,7 +40,8 @@ def main():
     with common.Eval(args.hasten, path, ids, want["context"], options, logits=False) as run:
         ours, n = run.result["ppl"], run.result["n_scored"]
     off = ours / want["ppl"] - 1
-    print(f"{args.model}: perplexity {ours:.4f}, reference {want['ppl']:.4f} ({100 * off:+.3f} %), {n} scored")
+    print(f"{args.model}: perplexity {ours:.4f}, reference {want['ppl']:.4f} ({100 * off:+.3f} %), "
+          f"{n} scored")
     if n != want["n_scored"]:
         raise common.Failure(f"{args.model}: {n} tokens scored (expected {want['n_scored']})")
     if not abs(off) <= MAX_RELATIVE:

@@ -4,7 +4,7 @@
     HASTEN_LLAMA_CPP=DIR make_reference.py wikitext --models DIR --data DIR [--only NAME]
 
 HASTEN_LLAMA_CPP is a directory with llama.cpp's `llama-tokenize`: the ids come from another tokenizer than
-ours. All products are float64. About a minute a model for `prompts`, about eight for `wikitext`, on 2 cores."""
+ours. All products are float64. About a minute a model for `prompts`, a few for `wikitext`, on 2 cores."""
 import argparse
 import json
 import os
@@ -57,7 +57,8 @@ def reference_of(ref, ids):
             gap, logp = compact.full_of(lp[r - first])
             gaps.append(gap)
             logps.append(logp)
-    arrays = {k: np.concatenate(v).astype(np.int32 if k == "top_ids" else np.float32) for k, v in parts.items()}
+    arrays = {k: np.concatenate(v).astype(np.float32) for k, v in parts.items() if k != "top_ids"}
+    arrays["top_ids"] = np.concatenate(parts["top_ids"]).astype(np.int32)
     arrays.update(ids=np.array(ids, dtype=np.int32), full_rows=rows,
                   full_count=np.array([len(g) for g in gaps], dtype=np.int32),
                   full_gap=np.concatenate(gaps), full_logp=np.concatenate(logps))

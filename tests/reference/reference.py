@@ -214,7 +214,7 @@ class Reference:
 
     def hidden(self, windows, act="float"):
         """Windows of ids -> [sum of lengths, d_model], the normed input of the output projection. All windows
-        go through a layer together, so each weight is dequantised once; attention sees one window at a time."""
+        go through a layer together, so each weight is dequantised once; attention sees one window a time."""
         c = self.config
         ends = np.cumsum([len(w) for w in windows])
         bounds = [(int(e) - len(w), int(e)) for w, e in zip(windows, ends)]
@@ -238,7 +238,7 @@ class Reference:
         self.used.add(name)
         left = set(self.tensors) - self.used
         if left:
-            raise SystemExit(f"reference: {len(left)} tensors of the file are not used, e.g. {sorted(left)[0]}")
+            raise SystemExit(f"reference: the file's tensor {sorted(left)[0]} is not used here")
         if self._head is None:
             self._head = [dequantize(t.data[i:i + HEAD_SLICE], t.tensor_type)
                           for i in range(0, self.n_vocab, HEAD_SLICE)]
