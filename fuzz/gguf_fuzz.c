@@ -51,7 +51,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct gguf *g = NULL;
-    struct hasten_error err = { 0 };
+    struct hasten_error err = {0};
     if (gguf_open_memory(data, size, "fuzz.gguf", &g, &err) != HASTEN_OK) {
         if (g || err.status == HASTEN_OK || !strstr(err.message, "fuzz.gguf"))
             __builtin_trap();

@@ -55,7 +55,7 @@ int64_t gguf_names_add(struct gguf_names *names, int64_t index, const char *data
             return -2;
     }
     names->slots[slot] = (uint32_t)(index + 1);
-    names->at[index] = (struct gguf_name){ .data = data, .hash = hash, .len = (uint32_t)len };
+    names->at[index] = (struct gguf_name){.data = data, .hash = hash, .len = (uint32_t)len};
     return -1;
 }
 

@@ -13,8 +13,19 @@
 struct gguf;
 
 enum gguf_value_type { /* values as in the GGUF specification */
-    GGUF_U8 = 0, GGUF_I8, GGUF_U16, GGUF_I16, GGUF_U32, GGUF_I32, GGUF_F32, GGUF_BOOL, GGUF_STRING, GGUF_ARRAY,
-    GGUF_U64, GGUF_I64, GGUF_F64
+    GGUF_U8 = 0,
+    GGUF_I8,
+    GGUF_U16,
+    GGUF_I16,
+    GGUF_U32,
+    GGUF_I32,
+    GGUF_F32,
+    GGUF_BOOL,
+    GGUF_STRING,
+    GGUF_ARRAY,
+    GGUF_U64,
+    GGUF_I64,
+    GGUF_F64
 };
 
 struct gguf_str { /* not NUL-terminated; may hold any byte */
@@ -23,13 +34,13 @@ struct gguf_str { /* not NUL-terminated; may hold any byte */
 };
 
 struct gguf_tensor {
-    const char *name;               /* NUL-terminated */
+    const char *name; /* NUL-terminated */
     const struct quant_type *type;
-    int32_t n_dims;                 /* 1..4 */
-    int64_t ne[4];                  /* ne[0] is the row length (fastest); unused dims are 1 */
-    const uint8_t *data;            /* into the map; alignment of the file (>= 8) */
-    uint64_t size_bytes, offset;    /* offset within the file */
-    int64_t row_bytes;              /* bytes of one row of ne[0] elements */
+    int32_t n_dims;              /* 1..4 */
+    int64_t ne[4];               /* ne[0] is the row length (fastest); unused dims are 1 */
+    const uint8_t *data;         /* into the map; alignment of the file (>= 8) */
+    uint64_t size_bytes, offset; /* offset within the file */
+    int64_t row_bytes;           /* bytes of one row of ne[0] elements */
 };
 
 hasten_status gguf_open(const char *path, struct gguf **out, struct hasten_error *err);
@@ -54,11 +65,13 @@ int64_t gguf_find(const struct gguf *g, const char *key);            /* index, o
 hasten_status gguf_get_u32(const struct gguf *g, const char *key, uint32_t *out, struct hasten_error *err);
 hasten_status gguf_get_f32(const struct gguf *g, const char *key, float *out, struct hasten_error *err);
 hasten_status gguf_get_bool(const struct gguf *g, const char *key, bool *out, struct hasten_error *err);
-hasten_status gguf_get_str(const struct gguf *g, const char *key, struct gguf_str *out, struct hasten_error *err);
+hasten_status gguf_get_str(const struct gguf *g, const char *key, struct gguf_str *out,
+                           struct hasten_error *err);
 hasten_status gguf_opt_u32(const struct gguf *g, const char *key, uint32_t *out, struct hasten_error *err);
 hasten_status gguf_opt_f32(const struct gguf *g, const char *key, float *out, struct hasten_error *err);
 hasten_status gguf_opt_bool(const struct gguf *g, const char *key, bool *out, struct hasten_error *err);
-hasten_status gguf_opt_str(const struct gguf *g, const char *key, struct gguf_str *out, struct hasten_error *err);
+hasten_status gguf_opt_str(const struct gguf *g, const char *key, struct gguf_str *out,
+                           struct hasten_error *err);
 
 /* Arrays by key: element type and count; n = 0 with OK when the key is missing (opt semantics). */
 hasten_status gguf_array_info(const struct gguf *g, const char *key, enum gguf_value_type *elem, int64_t *n,
@@ -67,7 +80,8 @@ hasten_status gguf_array_info(const struct gguf *g, const char *key, enum gguf_v
 hasten_status gguf_array_str(const struct gguf *g, const char *key, int64_t i, struct gguf_str *out,
                              struct hasten_error *err);
 /* Whole numeric array converted into the caller's buffer of n elements (n must equal the count). */
-hasten_status gguf_array_f32(const struct gguf *g, const char *key, float *out, int64_t n, struct hasten_error *err);
+hasten_status gguf_array_f32(const struct gguf *g, const char *key, float *out, int64_t n,
+                             struct hasten_error *err);
 hasten_status gguf_array_i32(const struct gguf *g, const char *key, int32_t *out, int64_t n,
                              struct hasten_error *err);
 

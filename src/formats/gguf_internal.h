@@ -1,6 +1,6 @@
-/* What the three files of the GGUF reader share: the parsed tables and the two ways to write a refusal.
- * gguf_parse.c fills the tables, gguf.c owns them and looks things up, gguf_value.c reads values. Private to
- * them; everybody else includes formats/gguf.h. */
+/* What the files of the GGUF reader share: the parsed tables. gguf_parse.c and gguf_tensors.c fill them by
+ * way of gguf_cursor.c, gguf.c owns them and looks things up, gguf_value.c reads values. Private to them;
+ * everybody else includes formats/gguf.h. */
 #ifndef HASTEN_FORMATS_GGUF_INTERNAL_H
 #define HASTEN_FORMATS_GGUF_INTERNAL_H
 #include "formats/gguf.h"
@@ -19,7 +19,7 @@ struct gguf_names {
     int64_t n;
 };
 
-struct gguf_entry { /* the value of one key */
+struct gguf_entry {                  /* the value of one key */
     enum gguf_value_type type, elem; /* elem: of an array */
     uint64_t at;                     /* file offset of the number, the string's length, the first element */
     uint64_t n;                      /* elements of an array */
@@ -44,8 +44,8 @@ hasten_status gguf_parse(struct gguf *g, struct hasten_error *err);
 
 /* Room for n names: 0, or -1 when out of memory. */
 int gguf_names_init(struct gguf_names *names, int64_t n);
-/* Makes data the name of number index. Returns -1 when done, the number of an equal name that is there already,
- * or -2 after LIMIT_GGUF_PROBES collisions. */
+/* Makes data the name of number index. Returns -1 when done, the number of an equal name that is there
+ * already, or -2 after LIMIT_GGUF_PROBES collisions. */
 int64_t gguf_names_add(struct gguf_names *names, int64_t index, const char *data, size_t len);
 int64_t gguf_names_find(const struct gguf_names *names, const char *data, size_t len); /* index, or -1 */
 

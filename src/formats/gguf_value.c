@@ -19,11 +19,11 @@ static const struct {
     const char *name;
     uint32_t bytes;
 } value_types[] = {
-    [GGUF_U8] = { "u8", 1 },   [GGUF_I8] = { "i8", 1 },         [GGUF_U16] = { "u16", 2 },
-    [GGUF_I16] = { "i16", 2 }, [GGUF_U32] = { "u32", 4 },       [GGUF_I32] = { "i32", 4 },
-    [GGUF_F32] = { "f32", 4 }, [GGUF_BOOL] = { "bool", 1 },     [GGUF_STRING] = { "string", 0 },
-    [GGUF_U64] = { "u64", 8 }, [GGUF_ARRAY] = { "array", 0 },   [GGUF_I64] = { "i64", 8 },
-    [GGUF_F64] = { "f64", 8 },
+    [GGUF_U8] = {"u8", 1},   [GGUF_I8] = {"i8", 1},       [GGUF_U16] = {"u16", 2},
+    [GGUF_I16] = {"i16", 2}, [GGUF_U32] = {"u32", 4},     [GGUF_I32] = {"i32", 4},
+    [GGUF_F32] = {"f32", 4}, [GGUF_BOOL] = {"bool", 1},   [GGUF_STRING] = {"string", 0},
+    [GGUF_U64] = {"u64", 8}, [GGUF_ARRAY] = {"array", 0}, [GGUF_I64] = {"i64", 8},
+    [GGUF_F64] = {"f64", 8},
 };
 
 uint32_t gguf_number_bytes(uint32_t type)
@@ -46,12 +46,12 @@ struct number {
 
 static struct number natural(uint64_t v)
 {
-    return (struct number){ .magnitude = v };
+    return (struct number){.magnitude = v};
 }
 
 static struct number whole(int64_t v)
 {
-    return (struct number){ .negative = v < 0, .magnitude = v < 0 ? 0 - (uint64_t)v : (uint64_t)v };
+    return (struct number){.negative = v < 0, .magnitude = v < 0 ? 0 - (uint64_t)v : (uint64_t)v};
 }
 
 static struct number load_f32(const uint8_t *p)
@@ -59,13 +59,13 @@ static struct number load_f32(const uint8_t *p)
     uint32_t bits = gguf_load_u32(p);
     float f;
     memcpy(&f, &bits, sizeof f);
-    return (struct number){ .is_float = true, .f = (double)f, .digits = 9 };
+    return (struct number){.is_float = true, .f = (double)f, .digits = 9};
 }
 
 static struct number load_f64(const uint8_t *p)
 {
     uint64_t bits = gguf_load_u64(p);
-    struct number v = { .is_float = true, .digits = 17 };
+    struct number v = {.is_float = true, .digits = 17};
     memcpy(&v.f, &bits, sizeof v.f);
     return v;
 }
@@ -144,13 +144,14 @@ static hasten_status find(const struct gguf *g, const char *key, bool required, 
     int64_t i = gguf_find(g, key);
     *out = i < 0 ? NULL : &g->entries[i];
     if (i < 0 && required)
-        return error_set(err, HASTEN_ERR_FILE, "%s: key %s: expected a value, found no such key", g->shown_path,
-                         gguf_quote(quoted, key, strlen(key)));
+        return error_set(err, HASTEN_ERR_FILE, "%s: key %s: expected a value, found no such key",
+                         g->shown_path, gguf_quote(quoted, key, strlen(key)));
     return HASTEN_OK;
 }
 
-__attribute__((format(printf, 5, 6))) static hasten_status
-refuse_value(const struct gguf *g, const char *key, uint64_t at, struct hasten_error *err, const char *fmt, ...)
+__attribute__((format(printf, 5, 6))) static hasten_status refuse_value(const struct gguf *g, const char *key,
+                                                                        uint64_t at, struct hasten_error *err,
+                                                                        const char *fmt, ...)
 {
     char quoted[GGUF_QUOTED], detail[200];
     va_list args;
@@ -224,8 +225,8 @@ static hasten_status read_bool(const struct gguf *g, const char *key, bool requi
 
 static struct gguf_str load_str(const struct gguf *g, uint64_t at)
 {
-    return (struct gguf_str){ .data = (const char *)g->data + at + 8,
-                              .len = (size_t)gguf_load_u64(g->data + at) };
+    return (struct gguf_str){.data = (const char *)g->data + at + 8,
+                             .len = (size_t)gguf_load_u64(g->data + at)};
 }
 
 static hasten_status read_str(const struct gguf *g, const char *key, bool required, struct gguf_str *out,
@@ -271,12 +272,14 @@ hasten_status gguf_opt_bool(const struct gguf *g, const char *key, bool *out, st
     return read_bool(g, key, false, out, err);
 }
 
-hasten_status gguf_get_str(const struct gguf *g, const char *key, struct gguf_str *out, struct hasten_error *err)
+hasten_status gguf_get_str(const struct gguf *g, const char *key, struct gguf_str *out,
+                           struct hasten_error *err)
 {
     return read_str(g, key, true, out, err);
 }
 
-hasten_status gguf_opt_str(const struct gguf *g, const char *key, struct gguf_str *out, struct hasten_error *err)
+hasten_status gguf_opt_str(const struct gguf *g, const char *key, struct gguf_str *out,
+                           struct hasten_error *err)
 {
     return read_str(g, key, false, out, err);
 }
@@ -308,7 +311,8 @@ hasten_status gguf_array_str(const struct gguf *g, const char *key, int64_t i, s
     if (!e->strings)
         return refuse_type(g, key, e, "an array of type string", err);
     if (i < 0 || (uint64_t)i >= e->n)
-        return refuse_value(g, key, e->at, err, "expected an index below %" PRIu64 ", found %" PRId64, e->n, i);
+        return refuse_value(g, key, e->at, err, "expected an index below %" PRIu64 ", found %" PRId64, e->n,
+                            i);
     *out = load_str(g, e->strings[i]);
     return HASTEN_OK;
 }
@@ -321,7 +325,8 @@ static hasten_status find_numbers(const struct gguf *g, const char *key, int64_t
     if (s != HASTEN_OK)
         return s;
     const struct gguf_entry *e = *out;
-    if (e->type != GGUF_ARRAY || !(is_whole(e->elem) || (floats && (e->elem == GGUF_F32 || e->elem == GGUF_F64))))
+    if (e->type != GGUF_ARRAY ||
+        !(is_whole(e->elem) || (floats && (e->elem == GGUF_F32 || e->elem == GGUF_F64))))
         return refuse_type(g, key, e, floats ? "an array of numbers" : "an array of integers", err);
     if (n < 0 || e->n != (uint64_t)n)
         return refuse_value(g, key, e->at, err, "expected %" PRId64 " elements, found %" PRIu64, n, e->n);
@@ -443,13 +448,14 @@ static void put_array(struct text *t, const struct gguf *g, const struct gguf_en
         put_scalar(t, g, e->elem, e->strings ? e->strings[i] : e->at + i * gguf_number_bytes(e->elem));
     }
     if (shown < e->n)
-        put(t, note, (size_t)snprintf(note, sizeof note, "%s... %" PRIu64 " in all", shown ? ", " : "", e->n));
+        put(t, note,
+            (size_t)snprintf(note, sizeof note, "%s... %" PRIu64 " in all", shown ? ", " : "", e->n));
     put(t, "]", 1);
 }
 
 void gguf_value_text(const struct gguf *g, int64_t i, char *out, size_t out_size)
 {
-    struct text t = { .out = out, .size = out_size };
+    struct text t = {.out = out, .size = out_size};
     const struct gguf_entry *e = &g->entries[i];
     if (out_size == 0)
         return;

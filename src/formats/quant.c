@@ -39,7 +39,7 @@ float f16_to_f32(uint16_t h)
     return bits_to_f32(sign | (exponent + 112) << 23 | mantissa << 13);
 }
 
-/* A NaN becomes quiet and keeps the top of its payload, as the conversion instructions of x86 and Arm do it. */
+/* A NaN becomes quiet and keeps the top of its payload, as the instructions of x86 and Arm do it. */
 uint16_t f32_to_f16(float f)
 {
     uint32_t u = f32_to_bits(f), sign = (u >> 16) & 0x8000, a = u & 0x7fffffff;
@@ -280,40 +280,40 @@ static void decode_q6_k(const void *src, int64_t n, float *dst) /* ql[128], qh[6
  * Ids 4, 5, 31-33 and 36-38 belonged to types that were withdrawn; nobody may use them. */
 
 static const struct quant_type types[] = {
-    { QUANT_F32, "F32", 1, 4, decode_f32 },
-    { QUANT_F16, "F16", 1, 2, decode_f16 },
-    { QUANT_Q4_0, "Q4_0", 32, 18, decode_q4_0 },
-    { QUANT_Q4_1, "Q4_1", 32, 20, decode_q4_1 },
-    { QUANT_Q5_0, "Q5_0", 32, 22, decode_q5_0 },
-    { QUANT_Q5_1, "Q5_1", 32, 24, decode_q5_1 },
-    { QUANT_Q8_0, "Q8_0", 32, 34, decode_q8_0 },
-    { 9, "Q8_1", 32, 36, NULL }, /* lives only between kernels; gguf-py still lists its older 40 bytes */
-    { QUANT_Q2_K, "Q2_K", 256, 84, decode_q2_k },
-    { QUANT_Q3_K, "Q3_K", 256, 110, decode_q3_k },
-    { QUANT_Q4_K, "Q4_K", 256, 144, decode_q4_k },
-    { QUANT_Q5_K, "Q5_K", 256, 176, decode_q5_k },
-    { QUANT_Q6_K, "Q6_K", 256, 210, decode_q6_k },
-    { 15, "Q8_K", 256, 292, NULL },
-    { 16, "IQ2_XXS", 256, 66, NULL },
-    { 17, "IQ2_XS", 256, 74, NULL },
-    { 18, "IQ3_XXS", 256, 98, NULL },
-    { 19, "IQ1_S", 256, 50, NULL },
-    { 20, "IQ4_NL", 32, 18, NULL },
-    { 21, "IQ3_S", 256, 110, NULL },
-    { 22, "IQ2_S", 256, 82, NULL },
-    { 23, "IQ4_XS", 256, 136, NULL },
-    { 24, "I8", 1, 1, NULL },
-    { 25, "I16", 1, 2, NULL },
-    { 26, "I32", 1, 4, NULL },
-    { 27, "I64", 1, 8, NULL },
-    { 28, "F64", 1, 8, NULL },
-    { 29, "IQ1_M", 256, 56, NULL },
-    { QUANT_BF16, "BF16", 1, 2, decode_bf16 },
-    { 34, "TQ1_0", 256, 54, NULL },
-    { 35, "TQ2_0", 256, 66, NULL },
-    { 39, "MXFP4", 32, 17, NULL },
-    { 40, "NVFP4", 64, 36, NULL },
-    { 41, "Q1_0", 128, 18, NULL },
+    {QUANT_F32, "F32", 1, 4, decode_f32},
+    {QUANT_F16, "F16", 1, 2, decode_f16},
+    {QUANT_Q4_0, "Q4_0", 32, 18, decode_q4_0},
+    {QUANT_Q4_1, "Q4_1", 32, 20, decode_q4_1},
+    {QUANT_Q5_0, "Q5_0", 32, 22, decode_q5_0},
+    {QUANT_Q5_1, "Q5_1", 32, 24, decode_q5_1},
+    {QUANT_Q8_0, "Q8_0", 32, 34, decode_q8_0},
+    {9, "Q8_1", 32, 36, NULL}, /* lives only between kernels; gguf-py still lists its older 40 bytes */
+    {QUANT_Q2_K, "Q2_K", 256, 84, decode_q2_k},
+    {QUANT_Q3_K, "Q3_K", 256, 110, decode_q3_k},
+    {QUANT_Q4_K, "Q4_K", 256, 144, decode_q4_k},
+    {QUANT_Q5_K, "Q5_K", 256, 176, decode_q5_k},
+    {QUANT_Q6_K, "Q6_K", 256, 210, decode_q6_k},
+    {15, "Q8_K", 256, 292, NULL},
+    {16, "IQ2_XXS", 256, 66, NULL},
+    {17, "IQ2_XS", 256, 74, NULL},
+    {18, "IQ3_XXS", 256, 98, NULL},
+    {19, "IQ1_S", 256, 50, NULL},
+    {20, "IQ4_NL", 32, 18, NULL},
+    {21, "IQ3_S", 256, 110, NULL},
+    {22, "IQ2_S", 256, 82, NULL},
+    {23, "IQ4_XS", 256, 136, NULL},
+    {24, "I8", 1, 1, NULL},
+    {25, "I16", 1, 2, NULL},
+    {26, "I32", 1, 4, NULL},
+    {27, "I64", 1, 8, NULL},
+    {28, "F64", 1, 8, NULL},
+    {29, "IQ1_M", 256, 56, NULL},
+    {QUANT_BF16, "BF16", 1, 2, decode_bf16},
+    {34, "TQ1_0", 256, 54, NULL},
+    {35, "TQ2_0", 256, 66, NULL},
+    {39, "MXFP4", 32, 17, NULL},
+    {40, "NVFP4", 64, 36, NULL},
+    {41, "Q1_0", 128, 18, NULL},
 };
 
 const struct quant_type *quant_type_get(uint32_t id)

@@ -5,16 +5,27 @@
 #include <stdint.h>
 
 enum quant_id { /* values as in the GGUF specification */
-    QUANT_F32 = 0, QUANT_F16 = 1, QUANT_Q4_0 = 2, QUANT_Q4_1 = 3, QUANT_Q5_0 = 6, QUANT_Q5_1 = 7, QUANT_Q8_0 = 8,
-    QUANT_Q2_K = 10, QUANT_Q3_K = 11, QUANT_Q4_K = 12, QUANT_Q5_K = 13, QUANT_Q6_K = 14, QUANT_BF16 = 30
+    QUANT_F32 = 0,
+    QUANT_F16 = 1,
+    QUANT_Q4_0 = 2,
+    QUANT_Q4_1 = 3,
+    QUANT_Q5_0 = 6,
+    QUANT_Q5_1 = 7,
+    QUANT_Q8_0 = 8,
+    QUANT_Q2_K = 10,
+    QUANT_Q3_K = 11,
+    QUANT_Q4_K = 12,
+    QUANT_Q5_K = 13,
+    QUANT_Q6_K = 14,
+    QUANT_BF16 = 30
 };
 
 struct quant_type {
     uint32_t id;
-    const char *name;      /* "Q4_K" */
-    int32_t block;         /* elements per block; every row is a whole number of blocks */
+    const char *name; /* "Q4_K" */
+    int32_t block;    /* elements per block; every row is a whole number of blocks */
     int32_t block_bytes;
-    /* n (a multiple of block) elements from src (no alignment needed) to dst. NULL: known, not decodable yet. */
+    /* n (a multiple of block) elements from src (of any alignment) to dst. NULL: known, not decodable yet. */
     void (*decode)(const void *src, int64_t n, float *dst);
 };
 

@@ -6,15 +6,16 @@
 /* A file of about 1 KiB with every value type and four tensors. The fields that cases lie about:
  * key[0] general.architecture   key[1] general.alignment   key[2] t.bool    key[3] t.f32     key[4] t.i64
  * key[5] t.strings (3)          key[6] t.bools (3)         key[7] t.u16s    key[8] t.nested  key[9] t.u32 ...
- * tensor[0] a.weight F32 8 × 2  tensor[1] b.weight Q4_0 32 × 3  tensor[2] c.weight F16 4  tensor[3] d.weight Q4_K 256 */
+ * tensor[0] a.weight F32 8 × 2  tensor[1] b.weight Q4_0 32 × 3
+ * tensor[2] c.weight F16 4      tensor[3] d.weight Q4_K 256 */
 struct gguf_writer *case_base(void);
 
 struct hostile_case {
     const char *name;
-    hasten_status status;   /* how it must be refused */
-    const char *at_field;   /* the message must give this field's offset in the file (NULL: byte 0) ... */
-    uint64_t at_delta;      /* ... plus this */
-    const char *field;      /* and hold these pieces */
+    hasten_status status; /* how it must be refused */
+    const char *at_field; /* the message must give this field's offset in the file (NULL: byte 0) ... */
+    uint64_t at_delta;    /* ... plus this */
+    const char *field;    /* and hold these pieces */
     const char *expected;
     const char *found;
     struct gguf_lie lies[3]; /* about case_base; none: see whole */

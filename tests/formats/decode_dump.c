@@ -1,7 +1,7 @@
 /* Shows Python tests what src/formats/quant.c does.
  *   decode_dump table             one line per type: id name block bytes decodable
  *   decode_dump decode ID         blocks on stdin, float32 on stdout
- *   decode_dump NAME              NAME: f16_to_f32 f32_to_f16 bf16_to_f32 f32_to_bf16; arrays on stdin and stdout */
+ *   decode_dump NAME              f16_to_f32 f32_to_f16 bf16_to_f32 f32_to_bf16: arrays, stdin to stdout */
 #include "base/mem.h"
 #include "formats/quant.h"
 
@@ -64,7 +64,7 @@ static int convert(const char *name, const struct buf *in)
 int main(int argc, char **argv)
 {
     static char chunk[65536];
-    struct buf in = { 0 };
+    struct buf in = {0};
     size_t got;
     if (argc == 2 && strcmp(argv[1], "table") == 0)
         return print_table();

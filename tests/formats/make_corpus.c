@@ -1,5 +1,5 @@
-/* make_corpus FOLDER: writes the corpus of fuzz/gguf_fuzz.c: the small valid file, tiny vocabularies of the three
- * families cut to their headers, and every hostile case. The folder must exist. */
+/* make_corpus FOLDER: writes the corpus of fuzz/gguf_fuzz.c: small valid files, tiny vocabularies of the
+ * three families without tensors, and every hostile case. The folder must exist. */
 #include "base/file.h"
 #include "cases.h"
 #include "tiny_model.h"
@@ -45,8 +45,8 @@ static int write_writer(const char *folder, const char *name, struct gguf_writer
 
 int main(int argc, char **argv)
 {
-    static const char *const families[] = { "llama", "qwen2", "gemma3" };
-    struct buf b = { 0 };
+    static const char *const families[] = {"llama", "qwen2", "gemma3"};
+    struct buf b = {0};
     int failed = argc != 2;
     if (failed)
         fprintf(stderr, "use: make_corpus FOLDER\n");

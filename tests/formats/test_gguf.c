@@ -1,4 +1,4 @@
-/* The GGUF reader on valid files, on every kind of access, under faults, and on files damaged byte by byte. */
+/* The GGUF reader on valid files, on every kind of access, under faults, and on damaged files. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,7 +22,7 @@
 static struct gguf *open_bytes(const struct buf *b)
 {
     struct gguf *g = NULL;
-    struct hasten_error err = { 0 };
+    struct hasten_error err = {0};
     if (gguf_open_memory(b->data, b->len, "test.gguf", &g, &err) != HASTEN_OK)
         fail_msg("%s", err.message);
     return g;
@@ -63,7 +63,7 @@ static uint64_t read_all(const struct gguf *g)
         const char *key = gguf_key(g, i);
         enum gguf_value_type elem;
         int64_t n = 0;
-        struct gguf_str s = { 0 };
+        struct gguf_str s = {0};
         bool flag;
         uint32_t u;
         float f;
@@ -96,7 +96,7 @@ static uint64_t read_all(const struct gguf *g)
 static void test_base_file(void **state)
 {
     (void)state;
-    struct buf b = { 0 };
+    struct buf b = {0};
     struct gguf *g = open_writer(case_base(), &b);
     assert_string_equal(gguf_path(g), "test.gguf");
     assert_int_equal(gguf_version(g), 3);
@@ -130,10 +130,10 @@ static void test_base_file(void **state)
 
 static struct gguf_writer *numbers_writer(void)
 {
-    static const int64_t i64s[] = { 1, -2, 3000000000 };
-    static const float f32s[] = { 1.5f, -2.25f };
-    static const double f64s[] = { 0.1, 1e300 };
-    static const int16_t i16s[] = { -1, 2, 3, 4, 5, 6, 7 };
+    static const int64_t i64s[] = {1, -2, 3000000000};
+    static const float f32s[] = {1.5f, -2.25f};
+    static const double f64s[] = {0.1, 1e300};
+    static const int16_t i16s[] = {-1, 2, 3, 4, 5, 6, 7};
     struct gguf_writer *w = gguf_writer_new();
     assert_non_null(w);
     gguf_writer_number(w, "u8", GGUF_U8, 200);
@@ -169,10 +169,11 @@ static void test_numbers(void **state)
     static const struct {
         const char *key;
         uint32_t value;
-    } good[] = { { "u8", 200 }, { "i8", 100 }, { "u16", 60000 }, { "i16", 30000 }, { "u32", 4294967295u },
-                 { "i32", 2147483647 }, { "u64", 4294967295u }, { "i64", 4294967295u } };
-    static const char *const bad[] = { "negative", "min64", "large", "f32", "f64", "yes", "str", "i64s", "absent" };
-    struct buf b = { 0 };
+    } good[] = {{"u8", 200},          {"i8", 100},         {"u16", 60000},       {"i16", 30000},
+                {"u32", 4294967295u}, {"i32", 2147483647}, {"u64", 4294967295u}, {"i64", 4294967295u}};
+    static const char *const bad[] = {"negative", "min64", "large", "f32",   "f64",
+                                      "yes",      "str",   "i64s",  "absent"};
+    struct buf b = {0};
     struct gguf *g = open_writer(numbers_writer(), &b);
     struct hasten_error err;
     uint32_t u = 0;
@@ -186,7 +187,8 @@ static void test_numbers(void **state)
         memset(&err, 0, sizeof err);
         assert_int_equal(gguf_get_u32(g, bad[i], &u, &err), HASTEN_ERR_FILE);
         assert_int_equal(u, 77);
-        assert_true(strstr(err.message, bad[i]) && strstr(err.message, "expected") && strstr(err.message, "found"));
+        assert_true(strstr(err.message, bad[i]) && strstr(err.message, "expected") &&
+                    strstr(err.message, "found"));
     }
     assert_int_equal(gguf_get_u32(g, "min64", &u, &err), HASTEN_ERR_FILE);
     assert_non_null(strstr(err.message, "found -9223372036854775808"));
@@ -214,10 +216,10 @@ static void test_numbers(void **state)
 static void test_bools_and_strings(void **state)
 {
     (void)state;
-    struct buf b = { 0 };
+    struct buf b = {0};
     struct gguf *g = open_writer(numbers_writer(), &b);
-    struct hasten_error err = { 0 };
-    struct gguf_str s = { "x", 1 };
+    struct hasten_error err = {0};
+    struct gguf_str s = {"x", 1};
     bool flag = false;
     assert_int_equal(gguf_get_bool(g, "yes", &flag, NULL), HASTEN_OK);
     assert_true(flag);
@@ -241,9 +243,9 @@ static void test_bools_and_strings(void **state)
 static void test_arrays(void **state)
 {
     (void)state;
-    struct buf b = { 0 }, b2 = { 0 };
+    struct buf b = {0}, b2 = {0};
     struct gguf *g = open_writer(numbers_writer(), &b), *base = open_writer(case_base(), &b2);
-    struct hasten_error err = { 0 };
+    struct hasten_error err = {0};
     enum gguf_value_type elem = GGUF_F64;
     struct gguf_str s;
     int64_t n = 9;
@@ -274,7 +276,10 @@ static void test_arrays(void **state)
     assert_int_equal(gguf_array_i32(g, "none", v, 0, NULL), HASTEN_OK);
     assert_int_equal(gguf_array_i32(g, "none", v, -1, &err), HASTEN_ERR_FILE);
     assert_int_equal(gguf_array_str(base, "t.strings", 1, &s, NULL), HASTEN_OK);
-    assert_true(s.len == 3 && memcmp(s.data, "b\xff" "c", 3) == 0);
+    assert_true(s.len == 3 && memcmp(s.data,
+                                     "b\xff"
+                                     "c",
+                                     3) == 0);
     assert_int_equal(gguf_array_str(base, "t.strings", 3, &s, &err), HASTEN_ERR_FILE);
     assert_int_equal(gguf_array_str(base, "t.strings", -1, &s, &err), HASTEN_ERR_FILE);
     assert_int_equal(gguf_array_str(base, "t.u16s", 0, &s, &err), HASTEN_ERR_FILE);
@@ -299,7 +304,7 @@ static void expect_text(const struct gguf *g, const char *key, const char *want)
 static void test_text(void **state)
 {
     (void)state;
-    struct buf b = { 0 }, b2 = { 0 };
+    struct buf b = {0}, b2 = {0};
     struct gguf *g = open_writer(numbers_writer(), &b), *base = open_writer(case_base(), &b2);
     char text[64];
     expect_text(g, "u8", "200");
@@ -313,7 +318,9 @@ static void test_text(void **state)
     expect_text(g, "i16s", "[-1, 2, 3, 4, 5, 6, ... 7 in all]");
     expect_text(g, "f64s", "[0.1, 1e+300]");
     expect_text(g, "none", "[]");
-    expect_text(base, "t.strings", "[\"a\", \"b\xef\xbf\xbd" "c\", \"\"]");
+    expect_text(base, "t.strings",
+                "[\"a\", \"b\xef\xbf\xbd"
+                "c\", \"\"]");
     expect_text(base, "t.bools", "[false, true, true]");
     expect_text(base, "t.nested", "[... 2 in all]");
     /* Any size of the buffer: cut between characters, with "..." where there is room for it. */
@@ -337,7 +344,7 @@ static void test_text(void **state)
 static void test_unusual_but_valid(void **state)
 {
     (void)state;
-    struct buf b = { 0 };
+    struct buf b = {0};
     struct gguf_writer *w = gguf_writer_new();
     struct gguf *g = open_writer(w, &b); /* no keys, no tensors */
     assert_int_equal(gguf_n_keys(g), 0);
@@ -346,15 +353,15 @@ static void test_unusual_but_valid(void **state)
     assert_null(gguf_tensor_find(g, "x"));
     gguf_close(g);
 
-    static const uint32_t unknown[] = { 9, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 34, 35, 39,
-                                        40, 41 };
+    static const uint32_t unknown[] = {9,  15, 16, 17, 18, 19, 20, 21, 22, 23, 24,
+                                       25, 26, 27, 28, 29, 34, 35, 39, 40, 41};
     w = gguf_writer_new();
     gguf_writer_alignment(w, 65536);
     for (size_t i = 0; i < sizeof unknown / sizeof unknown[0]; i++) {
         const struct quant_type *t = quant_type_get(unknown[i]);
         char name[32];
         snprintf(name, sizeof name, "t%zu", i);
-        gguf_writer_tensor(w, name, t->id, 4, (uint64_t[]){ 256, 1, 2, 1 }, NULL,
+        gguf_writer_tensor(w, name, t->id, 4, (uint64_t[]){256, 1, 2, 1}, NULL,
                            (size_t)(512 / t->block * t->block_bytes));
     }
     g = open_writer(w, &b);
@@ -370,23 +377,23 @@ static void test_unusual_but_valid(void **state)
 static void test_offsets_in_any_order(void **state)
 {
     (void)state;
-    struct buf b = { 0 };
+    struct buf b = {0};
     struct gguf_writer *w = gguf_writer_new();
     char name[16];
     struct gguf_lie lies[40];
     char fields[40][32];
     for (uint32_t i = 0; i < 40; i++) { /* 40 tensors of 32 bytes, placed by a permutation of 0..39 */
         snprintf(name, sizeof name, "t%u", i);
-        gguf_writer_tensor(w, name, QUANT_F32, 1, (uint64_t[]){ 8 }, NULL, 32);
+        gguf_writer_tensor(w, name, QUANT_F32, 1, (uint64_t[]){8}, NULL, 32);
         snprintf(fields[i], sizeof fields[i], "tensor[%u].offset", i);
-        lies[i] = (struct gguf_lie){ fields[i], LIE_VALUE, 32 * (uint64_t)(i * 17 % 40), NULL, 0 };
+        lies[i] = (struct gguf_lie){fields[i], LIE_VALUE, 32 * (uint64_t)(i * 17 % 40), NULL, 0};
     }
     assert_int_equal(gguf_writer_build(w, lies, 40, &b), 0);
     struct gguf *g = open_bytes(&b);
     gguf_close(g);
     lies[7].value = lies[30].value; /* now two of them share a place */
     assert_int_equal(gguf_writer_build(w, lies, 40, &b), 0);
-    struct hasten_error err = { 0 };
+    struct hasten_error err = {0};
     assert_int_equal(gguf_open_memory(b.data, b.len, "x", &g, &err), HASTEN_ERR_FILE);
     assert_non_null(strstr(err.message, "overlap"));
     gguf_writer_free(w);
@@ -396,11 +403,11 @@ static void test_offsets_in_any_order(void **state)
 static void test_tiny_models(void **state)
 {
     (void)state;
-    static const char *const families[] = { "llama", "qwen2", "gemma3" };
+    static const char *const families[] = {"llama", "qwen2", "gemma3"};
     for (size_t i = 0; i < 3; i++)
         for (int wide = 0; wide < 2; wide++) {
             struct tiny_options o;
-            struct buf b = { 0 }, again = { 0 };
+            struct buf b = {0}, again = {0};
             assert_int_equal(tiny_options_default(families[i], 11 + i, &o), 0);
             if (wide)
                 tiny_options_widen(&o);
@@ -430,13 +437,13 @@ static void test_real_files(void **state)
     static const struct {
         const char *file;
         int64_t n_tensors, n_tokens;
-    } files[] = { { "smollm2/SmolLM2-135M-Instruct.Q4_1.gguf", 272, 49152 },
-                  { "gemma3-270m/gemma-3-270m-q4_k_m.gguf", 236, 262144 },
-                  { "qwen-0.5b/qwen2.5-coder-0.5b-instruct-q4_k_m.gguf", 291, 151936 } };
+    } files[] = {{"smollm2/SmolLM2-135M-Instruct.Q4_1.gguf", 272, 49152},
+                 {"gemma3-270m/gemma-3-270m-q4_k_m.gguf", 236, 262144},
+                 {"qwen-0.5b/qwen2.5-coder-0.5b-instruct-q4_k_m.gguf", 291, 151936}};
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
         char path[1024];
         struct gguf *g = NULL;
-        struct hasten_error err = { 0 };
+        struct hasten_error err = {0};
         enum gguf_value_type elem;
         struct gguf_str s;
         int64_t n;
@@ -477,7 +484,7 @@ static void test_every_allocation_fails(void **state)
         int failures = 0;
         for (uint64_t n = 1;; n++) {
             struct gguf *g = (struct gguf *)&fds;
-            struct hasten_error err = { 0 };
+            struct hasten_error err = {0};
             mem_fail_at(n, every);
             hasten_status s = gguf_open(path, &g, &err);
             uint64_t injected = mem_fail_count();
@@ -504,7 +511,7 @@ static void test_every_allocation_fails(void **state)
 static void test_every_file_operation_fails(void **state)
 {
     (void)state;
-    static const int errors[] = { EIO, ENOMEM, EACCES, 0 };
+    static const int errors[] = {EIO, ENOMEM, EACCES, 0};
     struct tiny_options o;
     const char *path = temporary_file("file");
     assert_int_equal(tiny_options_default("qwen2", 3, &o), 0);
@@ -514,7 +521,7 @@ static void test_every_file_operation_fails(void **state)
     for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++) {
         for (uint64_t n = 1;; n++) {
             struct gguf *g = (struct gguf *)&fds;
-            struct hasten_error err = { 0 };
+            struct hasten_error err = {0};
             uint64_t before = file_op_count();
             file_fail_at(n, 0, errors[i]);
             hasten_status s = gguf_open(path, &g, &err);
@@ -535,7 +542,7 @@ static void test_every_file_operation_fails(void **state)
         }
     }
     struct gguf *g;
-    struct hasten_error err = { 0 };
+    struct hasten_error err = {0};
     assert_int_equal(gguf_open("/nonexistent/model.gguf", &g, &err), HASTEN_ERR_FILE);
     assert_int_equal(truncate(path, 0), 0);
     assert_int_equal(gguf_open(path, &g, &err), HASTEN_ERR_FILE);
@@ -549,7 +556,7 @@ static void test_messages(void **state)
     (void)state;
     char name[2000];
     struct gguf *g;
-    struct hasten_error err = { 0 };
+    struct hasten_error err = {0};
     memset(name, 'p', sizeof name - 1);
     memcpy(name + sizeof name - 10, "tail.gguf", 10);
     assert_int_equal(gguf_open_memory("GGUX", 4, name, &g, &err), HASTEN_ERR_FILE);
@@ -560,10 +567,10 @@ static void test_messages(void **state)
     memset(key, 'k', sizeof key - 1);
     memcpy(key, "\"\\\n\x1b\xc3\xa9", 6);
     key[sizeof key - 1] = '\0';
-    struct buf b = { 0 };
+    struct buf b = {0};
     struct gguf_writer *w = gguf_writer_new();
     gguf_writer_bool(w, key, true);
-    struct gguf_lie lie = { "key[0].value", LIE_VALUE, 2, NULL, 0 };
+    struct gguf_lie lie = {"key[0].value", LIE_VALUE, 2, NULL, 0};
     assert_int_equal(gguf_writer_build(w, &lie, 1, &b), 0);
     assert_int_equal(gguf_open_memory(b.data, b.len, "m.gguf", &g, &err), HASTEN_ERR_FILE);
     assert_non_null(strstr(err.message, "key 0 \"\\x22\\x5c\\x0a\\x1b\\xc3\\xa9kkkk"));
@@ -575,11 +582,11 @@ static void test_messages(void **state)
 
 /* ---- damage ---- */
 
-/* Opens a copy of exactly this size, so that the sanitizers see one byte too many. Reads all when it opens. */
+/* Opens a copy of exactly this size, so that the sanitizers see one byte too many; reads all of it. */
 static bool survives(const void *bytes, size_t len)
 {
     struct gguf *g = NULL;
-    struct hasten_error err = { 0 };
+    struct hasten_error err = {0};
     char *copy = malloc(len ? len : 1);
     assert_non_null(copy);
     memcpy(copy, bytes, len);
@@ -602,7 +609,7 @@ static bool survives(const void *bytes, size_t len)
 static void test_every_byte_flipped(void **state)
 {
     (void)state;
-    struct buf b = { 0 };
+    struct buf b = {0};
     struct gguf_writer *w = case_base();
     assert_int_equal(gguf_writer_build(w, NULL, 0, &b), 0);
     uint64_t live = live_bytes();
@@ -624,7 +631,7 @@ static void test_every_byte_flipped(void **state)
 static void test_every_length(void **state)
 {
     (void)state;
-    struct buf b = { 0 };
+    struct buf b = {0};
     struct gguf_writer *w = case_base();
     assert_int_equal(gguf_writer_build(w, NULL, 0, &b), 0);
     uint64_t end = case_offset("tensor[3].data") + 144; /* all that follows is padding */
@@ -641,17 +648,19 @@ struct field_sweep {
 
 static void lie_about(void *ctx, const char *field, uint64_t offset, uint64_t len)
 {
-    static const uint64_t values[] = { 0, 1, 2, 255, 65535, 1u << 31, 0xffffffff, 1ull << 32, 1ull << 40, 1ull << 61,
-                                       1ull << 63, UINT64_MAX };
+    static const uint64_t values[] = {0,          1,          2,          255,        65535,      1u << 31,
+                                      0xffffffff, 1ull << 32, 1ull << 40, 1ull << 61, 1ull << 63, UINT64_MAX};
     struct field_sweep *sweep = ctx;
-    struct buf b = { 0 };
+    struct buf b = {0};
     (void)offset;
     for (size_t i = 0; i < 12 + 5; i++) {
-        struct gguf_lie lie = { field, LIE_VALUE, i < 12 ? values[i] : 0, NULL, 0 };
+        struct gguf_lie lie = {field, LIE_VALUE, i < 12 ? values[i] : 0, NULL, 0};
         if (i >= 12)
-            lie = (struct gguf_lie[]){ { field, LIE_ADD, 1, NULL, 0 },         { field, LIE_ADD, UINT64_MAX, NULL, 0 },
-                                       { field, LIE_BYTES, 0, "", 0 },         { field, LIE_TWICE, 0, NULL, 0 },
-                                       { field, LIE_CUT, 0, NULL, len / 2 } }[i - 12];
+            lie = (struct gguf_lie[]){{field, LIE_ADD, 1, NULL, 0},
+                                      {field, LIE_ADD, UINT64_MAX, NULL, 0},
+                                      {field, LIE_BYTES, 0, "", 0},
+                                      {field, LIE_TWICE, 0, NULL, 0},
+                                      {field, LIE_CUT, 0, NULL, len / 2}}[i - 12];
         assert_int_equal(gguf_writer_build(sweep->w, &lie, 1, &b), 0);
         survives(b.data, b.len);
         sweep->tried++;
@@ -662,11 +671,11 @@ static void lie_about(void *ctx, const char *field, uint64_t offset, uint64_t le
 static void test_every_field_lied_about(void **state)
 {
     (void)state;
-    struct field_sweep sweep = { .w = case_base() };
+    struct field_sweep sweep = {.w = case_base()};
     assert_int_equal(gguf_writer_fields(sweep.w, lie_about, &sweep), 0);
     assert_true(sweep.tried > 1200);
-    struct gguf_lie nowhere = { "tensor[9].type", LIE_VALUE, 0, NULL, 0 };
-    struct buf b = { 0 };
+    struct gguf_lie nowhere = {"tensor[9].type", LIE_VALUE, 0, NULL, 0};
+    struct buf b = {0};
     assert_int_equal(gguf_writer_build(sweep.w, &nowhere, 1, &b), -1); /* a lie about nothing is an error */
     gguf_writer_free(sweep.w);
     buf_free(&b);

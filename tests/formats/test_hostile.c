@@ -1,5 +1,5 @@
-/* Every hostile case is refused as its row says, from a file, by a process of its own whose memory and time are
- * measured; and its valid twin (the same file without the lie) loads.
+/* Every hostile case is refused as its row says, from a file, by a process of its own whose memory and time
+ * are measured; and its valid twin (the same file without the lie) loads.
  *
  * use: test_hostile            runs the cases
  *      test_hostile --open F   opens F and reports on one line: status peak_bytes hwm_kib ns message */
@@ -38,13 +38,14 @@ static uint64_t hwm_kib(void)
 static int open_one(const char *path)
 {
     struct gguf *g = NULL;
-    struct hasten_error err = { 0 };
+    struct hasten_error err = {0};
     struct mem_stats stats;
     uint64_t start = clock_now_ns();
     hasten_status s = gguf_open(path, &g, &err);
     uint64_t ns = clock_now_ns() - start;
     mem_stats_get(&stats);
-    printf("%d %" PRIu64 " %" PRIu64 " %" PRIu64 " %s\n", (int)s, stats.peak_bytes, hwm_kib(), ns, err.message);
+    printf("%d %" PRIu64 " %" PRIu64 " %" PRIu64 " %s\n", (int)s, stats.peak_bytes, hwm_kib(), ns,
+           err.message);
     gguf_close(g);
     return 0;
 }
@@ -122,8 +123,8 @@ static const char *judge(const struct hostile_case *c, const char *path, const s
 int main(int argc, char **argv)
 {
     char folder[] = "/tmp/hasten-hostile-XXXXXX", path[300];
-    struct buf bytes = { 0 };
-    struct outcome o, worst = { 0 };
+    struct buf bytes = {0};
+    struct outcome o, worst = {0};
     int failures = 0;
     if (argc == 3 && strcmp(argv[1], "--open") == 0)
         return open_one(argv[2]);
@@ -158,7 +159,8 @@ int main(int argc, char **argv)
     buf_free(&bytes);
     unlink(path);
     rmdir(folder);
-    printf("%zu hostile files, %d failures; worst: %" PRIu64 " bytes, VmHWM %" PRIu64 " KiB, %" PRIu64 " us\n",
+    printf("%zu hostile files, %d failures; worst: %" PRIu64 " bytes, VmHWM %" PRIu64 " KiB, %" PRIu64
+           " us\n",
            n_hostile_cases, failures, worst.peak_bytes, worst.hwm_kib, worst.ns / 1000);
     return failures ? 1 : 0;
 }

@@ -1,4 +1,4 @@
-/* Both sides of every GGUF bound in base/limits.h, and what the largest allowed headers cost in memory and time. */
+/* Both sides of every GGUF bound in base/limits.h, and what the largest headers cost in memory and time. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,11 +17,12 @@
 #define MAX_NS 5000000000ull
 
 /* Builds with the lies, opens from memory, and holds the opening to the bounds on memory and time. */
-static hasten_status open_lied(struct gguf_writer *w, const struct gguf_lie *lies, size_t n_lies, const char *piece)
+static hasten_status open_lied(struct gguf_writer *w, const struct gguf_lie *lies, size_t n_lies,
+                               const char *piece)
 {
-    struct buf b = { 0 };
+    struct buf b = {0};
     struct gguf *g = NULL;
-    struct hasten_error err = { 0 };
+    struct hasten_error err = {0};
     struct mem_stats before, after;
     assert_non_null(w);
     assert_int_equal(gguf_writer_build(w, lies, n_lies, &b), 0);
@@ -78,10 +79,11 @@ static hasten_status with_name_of(size_t len)
 {
     char *name = letters(len);
     struct gguf_writer *w = gguf_writer_new();
-    gguf_writer_tensor(w, "x", QUANT_F32, 1, (uint64_t[]){ 8 }, NULL, 32);
-    const struct gguf_lie lies[] = { { "tensor[0].name_length", LIE_VALUE, len, NULL, 0 },
-                                     { "tensor[0].name", LIE_BYTES, 0, name, len } };
-    hasten_status s = open_lied(w, lies, 2, "name length of tensor 0 at byte 24: expected 1 to 256, found 257");
+    gguf_writer_tensor(w, "x", QUANT_F32, 1, (uint64_t[]){8}, NULL, 32);
+    const struct gguf_lie lies[] = {{"tensor[0].name_length", LIE_VALUE, len, NULL, 0},
+                                    {"tensor[0].name", LIE_BYTES, 0, name, len}};
+    hasten_status s =
+        open_lied(w, lies, 2, "name length of tensor 0 at byte 24: expected 1 to 256, found 257");
     gguf_writer_free(w);
     mem_free(name);
     return s;
@@ -100,7 +102,8 @@ static hasten_status with_string_of(size_t len)
     struct gguf_writer *w = gguf_writer_new();
     gguf_writer_strn(w, "s", text, len);
     mem_free(text);
-    return open_writer(w, "string length of key 0 \"s\" at byte 37: expected at most 67108864, found 67108865");
+    return open_writer(w,
+                       "string length of key 0 \"s\" at byte 37: expected at most 67108864, found 67108865");
 }
 
 static void test_string_bytes(void **state)
@@ -134,7 +137,7 @@ static hasten_status with_tensors(int n)
     struct gguf_writer *w = gguf_writer_new();
     for (int i = 0; i < n; i++) {
         snprintf(name, sizeof name, "t%d", i);
-        gguf_writer_tensor(w, name, QUANT_F32, 1, (uint64_t[]){ 8 }, NULL, 32);
+        gguf_writer_tensor(w, name, QUANT_F32, 1, (uint64_t[]){8}, NULL, 32);
     }
     return open_writer(w, "number of tensors at byte 8: expected at most 65536, found 65537");
 }
@@ -152,7 +155,8 @@ static hasten_status with_array_of(size_t n)
     struct gguf_writer *w = gguf_writer_new();
     gguf_writer_array(w, "a", GGUF_U8, elems, n);
     mem_free(elems);
-    return open_writer(w, "array length of key 0 \"a\" at byte 41: expected at most 16777216, found 16777217");
+    return open_writer(w,
+                       "array length of key 0 \"a\" at byte 41: expected at most 16777216, found 16777217");
 }
 
 static void test_array_elements(void **state)
@@ -164,8 +168,8 @@ static void test_array_elements(void **state)
 
 static hasten_status with_depth(int depth)
 {
-    static const uint8_t deeper[12] = { GGUF_ARRAY, 0, 0, 0, 1 }, last[13] = { GGUF_U8, 0, 0, 0, 1 };
-    struct buf payload = { 0 };
+    static const uint8_t deeper[12] = {GGUF_ARRAY, 0, 0, 0, 1}, last[13] = {GGUF_U8, 0, 0, 0, 1};
+    struct buf payload = {0};
     for (int i = 1; i < depth; i++)
         assert_int_equal(buf_put(&payload, deeper, sizeof deeper), 0);
     assert_int_equal(buf_put(&payload, last, sizeof last), 0);
@@ -187,9 +191,10 @@ static void test_array_depth(void **state)
 static hasten_status with_dim(uint64_t ne)
 {
     struct gguf_writer *w = gguf_writer_new();
-    gguf_writer_tensor(w, "t", QUANT_F32, 1, (uint64_t[]){ ne }, NULL, 32);
-    return open_writer(w, ne > LIMIT_GGUF_DIM ? "dimension 0 of tensor 0 \"t\" at byte 37: expected at most"
-                                              : "data of tensor 0 \"t\" at byte 64: expected 4398046511104 bytes");
+    gguf_writer_tensor(w, "t", QUANT_F32, 1, (uint64_t[]){ne}, NULL, 32);
+    return open_writer(w, ne > LIMIT_GGUF_DIM
+                              ? "dimension 0 of tensor 0 \"t\" at byte 37: expected at most"
+                              : "data of tensor 0 \"t\" at byte 64: expected 4398046511104 bytes");
 }
 
 static void test_dimensions(void **state)
@@ -208,7 +213,8 @@ static hasten_status with_header_of(size_t len)
     gguf_writer_strn(w, "a", text, first);
     gguf_writer_strn(w, "b", text, second);
     mem_free(text);
-    return open_writer(w, "expected a header of at most 83886080 bytes, found one that reaches byte 83886081");
+    return open_writer(w,
+                       "expected a header of at most 83886080 bytes, found one that reaches byte 83886081");
 }
 
 static void test_header_bytes(void **state)
@@ -254,8 +260,8 @@ static void test_most_strings(void **state)
 {
     (void)state;
     const uint64_t n = (LIMIT_GGUF_HEADER_BYTES - 64) / 8;
-    struct buf payload = { 0 };
-    uint8_t head[12] = { GGUF_STRING };
+    struct buf payload = {0};
+    uint8_t head[12] = {GGUF_STRING};
     for (int i = 0; i < 8; i++)
         head[4 + i] = (uint8_t)(n >> (8 * i));
     char *zeros = mem_calloc(n, 8);
@@ -272,10 +278,12 @@ static void test_most_strings(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_key_bytes),      cmocka_unit_test(test_name_bytes),  cmocka_unit_test(test_string_bytes),
-        cmocka_unit_test(test_keys),           cmocka_unit_test(test_tensors),     cmocka_unit_test(test_array_elements),
-        cmocka_unit_test(test_array_depth),    cmocka_unit_test(test_dimensions),  cmocka_unit_test(test_header_bytes),
-        cmocka_unit_test(test_collisions),     cmocka_unit_test(test_most_strings),
+        cmocka_unit_test(test_key_bytes),    cmocka_unit_test(test_name_bytes),
+        cmocka_unit_test(test_string_bytes), cmocka_unit_test(test_keys),
+        cmocka_unit_test(test_tensors),      cmocka_unit_test(test_array_elements),
+        cmocka_unit_test(test_array_depth),  cmocka_unit_test(test_dimensions),
+        cmocka_unit_test(test_header_bytes), cmocka_unit_test(test_collisions),
+        cmocka_unit_test(test_most_strings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* The writer of small GGUF files (gguf_writer.h says what can be lied about).
  *
- * Keys are kept as a list of finished fields, tensors as records; building walks header, keys, records and data
- * through one function, emit, which is where lies come in. */
+ * Keys are kept as a list of finished fields, tensors as records; building walks header, keys, records and
+ * data through one function, emit, which is where lies come in. */
 #include "gguf_writer.h"
 
 #include "base/file.h"
@@ -71,10 +71,10 @@ void gguf_writer_free(struct gguf_writer *w)
 /* ---- keys ---- */
 
 /* Adds a field to the key being written. fmt makes what follows "key[I]." in its name. */
-__attribute__((format(printf, 4, 5))) static void key_field(struct gguf_writer *w, const void *bytes, size_t len,
-                                                            const char *fmt, ...)
+__attribute__((format(printf, 4, 5))) static void key_field(struct gguf_writer *w, const void *bytes,
+                                                            size_t len, const char *fmt, ...)
 {
-    struct field f = { .at = w->keys.len, .len = len };
+    struct field f = {.at = w->keys.len, .len = len};
     int n = snprintf(f.name, sizeof f.name, "key[%llu].", (unsigned long long)w->n_keys);
     va_list args;
     va_start(args, fmt);
@@ -94,7 +94,7 @@ static void key_head(struct gguf_writer *w, const char *key, uint32_t type)
 
 void gguf_writer_number(struct gguf_writer *w, const char *key, enum gguf_value_type type, uint64_t bits)
 {
-    static const uint8_t bytes[] = { 1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8 };
+    static const uint8_t bytes[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
     key_head(w, key, type);
     key_field(w, &bits, bytes[type], "value");
     w->n_keys++;
@@ -141,7 +141,7 @@ static void array_head(struct gguf_writer *w, const char *key, uint32_t elem, ui
 void gguf_writer_array(struct gguf_writer *w, const char *key, enum gguf_value_type elem, const void *elems,
                        uint64_t n)
 {
-    static const uint8_t bytes[] = { 1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8 };
+    static const uint8_t bytes[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
     array_head(w, key, elem, n);
     key_field(w, elems, (size_t)n * bytes[elem], "elems");
     w->n_keys++;
@@ -173,10 +173,10 @@ void gguf_writer_alignment(struct gguf_writer *w, uint32_t alignment)
 
 /* ---- tensors ---- */
 
-void gguf_writer_tensor(struct gguf_writer *w, const char *name, uint32_t type, uint32_t n_dims, const uint64_t *ne,
-                        const void *data, size_t size)
+void gguf_writer_tensor(struct gguf_writer *w, const char *name, uint32_t type, uint32_t n_dims,
+                        const uint64_t *ne, const void *data, size_t size)
 {
-    struct tensor t = { .type = type, .n_dims = n_dims, .size = size };
+    struct tensor t = {.type = type, .n_dims = n_dims, .size = size};
     size_t len = strlen(name);
     if (len >= sizeof t.name || n_dims > 4) {
         w->failed = true;
@@ -345,19 +345,22 @@ static int walk(const struct gguf_writer *w, struct build *b)
         emit(b, fields[i].name, w->keys.data + fields[i].at, fields[i].len);
     emit_records(w, b);
     emit_data(w, b);
-    return w->failed || b->failed || b->n_lies > 64 || b->used + 1 != (b->n_lies == 64 ? 0 : 1ull << b->n_lies) ? -1 : 0;
+    return w->failed || b->failed || b->n_lies > 64 ||
+                   b->used + 1 != (b->n_lies == 64 ? 0 : 1ull << b->n_lies)
+               ? -1
+               : 0;
 }
 
 int gguf_writer_build(struct gguf_writer *w, const struct gguf_lie *lies, size_t n_lies, struct buf *out)
 {
-    struct build b = { .lies = lies, .n_lies = n_lies, .out = out };
+    struct build b = {.lies = lies, .n_lies = n_lies, .out = out};
     buf_clear(out);
     return walk(w, &b);
 }
 
 int gguf_writer_save(struct gguf_writer *w, const struct gguf_lie *lies, size_t n_lies, const char *path)
 {
-    struct buf out = { 0 };
+    struct buf out = {0};
     struct file *f = NULL;
     int failed = gguf_writer_build(w, lies, n_lies, &out) || file_open(path, FILE_WRITE_TRUNC, &f, NULL) ||
                  file_write(f, out.data, out.len, NULL) || file_sync(f, NULL);
@@ -368,6 +371,6 @@ int gguf_writer_save(struct gguf_writer *w, const struct gguf_lie *lies, size_t 
 
 int gguf_writer_fields(struct gguf_writer *w, gguf_field_fn fn, void *ctx)
 {
-    struct build b = { .fn = fn, .ctx = ctx };
+    struct build b = {.fn = fn, .ctx = ctx};
     return walk(w, &b);
 }

@@ -10,8 +10,8 @@
  *     raw payload:     key[I].raw
  *   tensor[I].name_length tensor[I].name tensor[I].n_dims tensor[I].ne[J] tensor[I].type tensor[I].offset
  *   padding tensor[I].data tensor[I].padding
- * I counts from 0 in order of adding. Counts, lengths, offsets and padding are honest unless lied about; a lie
- * that changes a length moves what follows, and the padding is computed for where things really are.
+ * I counts from 0 in order of adding. Counts, lengths, offsets and padding are honest unless lied about; a
+ * lie that changes a length moves what follows, and the padding is computed for where things really are.
  *
  * A failed allocation or a name that does not fit is remembered; build and save then return -1. */
 #ifndef HASTEN_TESTS_GGUF_WRITER_H
@@ -58,13 +58,14 @@ void gguf_writer_strs(struct gguf_writer *w, const char *key, const struct gguf_
 void gguf_writer_raw(struct gguf_writer *w, const char *key, uint32_t type, const void *payload, size_t len);
 
 /* Copies size bytes of data; NULL writes zeros. ne[n_dims], ne[0] the row length. */
-void gguf_writer_tensor(struct gguf_writer *w, const char *name, uint32_t type, uint32_t n_dims, const uint64_t *ne,
-                        const void *data, size_t size);
+void gguf_writer_tensor(struct gguf_writer *w, const char *name, uint32_t type, uint32_t n_dims,
+                        const uint64_t *ne, const void *data, size_t size);
 
 uint64_t gguf_writer_n_keys(const struct gguf_writer *w);
 uint64_t gguf_writer_n_tensors(const struct gguf_writer *w);
 
-/* The whole file into out (cleared first). 0, or -1: out of memory, or a lie about a field that is not there. */
+/* The whole file into out (cleared first). 0, or -1: out of memory, or a lie about a field that is not
+ * there. At most 64 lies. */
 int gguf_writer_build(struct gguf_writer *w, const struct gguf_lie *lies, size_t n_lies, struct buf *out);
 /* The same into a file, replacing it. */
 int gguf_writer_save(struct gguf_writer *w, const struct gguf_lie *lies, size_t n_lies, const char *path);

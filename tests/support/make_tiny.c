@@ -21,8 +21,8 @@ int main(int argc, char **argv)
             return 2;
         }
     if (tiny_model_save(&o, argv[3])) {
-        fprintf(stderr, "make_tiny: cannot write %s (type %s with rows of %d, n_vocab %d?)\n", argv[3], o.type,
-                o.d_model, o.n_vocab);
+        fprintf(stderr, "make_tiny: cannot write %s (type %s with rows of %d, n_vocab %d?)\n", argv[3],
+                o.type, o.d_model, o.n_vocab);
         return 1;
     }
     return 0;

@@ -26,9 +26,18 @@ static const char gemma_template[] =
 
 int tiny_options_default(const char *family, uint64_t seed, struct tiny_options *out)
 {
-    *out = (struct tiny_options){ .family = family, .seed = seed, .type = "mix", .n_layer = 3, .d_model = 64,
-                                  .n_head = 4, .n_head_kv = 2, .head_dim = 16, .d_ff = 128, .n_vocab = 512,
-                                  .context = 4096, .tied = 1 };
+    *out = (struct tiny_options){.family = family,
+                                 .seed = seed,
+                                 .type = "mix",
+                                 .n_layer = 3,
+                                 .d_model = 64,
+                                 .n_head = 4,
+                                 .n_head_kv = 2,
+                                 .head_dim = 16,
+                                 .d_ff = 128,
+                                 .n_vocab = 512,
+                                 .context = 4096,
+                                 .tied = 1};
     if (strcmp(family, "llama") == 0)
         return 0;
     if (strcmp(family, "qwen2") == 0) {
@@ -66,9 +75,10 @@ int tiny_options_set(struct tiny_options *o, const char *assignment)
         const char *name;
         size_t offset;
     } numbers[] = {
-#define NUMBER(field) { #field, offsetof(struct tiny_options, field) }
-        NUMBER(n_layer), NUMBER(d_model), NUMBER(n_head), NUMBER(n_head_kv), NUMBER(head_dim), NUMBER(d_ff),
-        NUMBER(n_vocab), NUMBER(context), NUMBER(window), NUMBER(pattern), NUMBER(tied), NUMBER(vocab_only),
+#define NUMBER(field) {#field, offsetof(struct tiny_options, field)}
+        NUMBER(n_layer),  NUMBER(d_model), NUMBER(n_head),  NUMBER(n_head_kv),
+        NUMBER(head_dim), NUMBER(d_ff),    NUMBER(n_vocab), NUMBER(context),
+        NUMBER(window),   NUMBER(pattern), NUMBER(tied),    NUMBER(vocab_only),
 #undef NUMBER
     };
     const char *equals = strchr(assignment, '=');
@@ -131,7 +141,7 @@ static int is_family(const struct maker *m, const char *family)
 
 static void put_general(struct maker *m)
 {
-    static const struct gguf_str languages[] = { { "en", 2 } }, tags[] = { { "gemma3", 6 }, { "test", 4 } };
+    static const struct gguf_str languages[] = {{"en", 2}}, tags[] = {{"gemma3", 6}, {"test", 4}};
     gguf_writer_str(m->w, "general.architecture", m->o->family);
     gguf_writer_str(m->w, "general.type", "model");
     gguf_writer_str(m->w, "general.name", "Tiny test model");
@@ -177,7 +187,7 @@ static void put_tokens(struct maker *m, const struct tiny_vocab *v)
     float *scores = mem_array(n, sizeof *scores);
     if (strs && types && scores) {
         for (size_t i = 0; i < n; i++) {
-            strs[i] = (struct gguf_str){ v->tokens[i].text, v->tokens[i].len };
+            strs[i] = (struct gguf_str){v->tokens[i].text, v->tokens[i].len};
             types[i] = v->tokens[i].type;
             scores[i] = v->tokens[i].score;
         }
@@ -186,7 +196,7 @@ static void put_tokens(struct maker *m, const struct tiny_vocab *v)
             gguf_writer_array(m->w, "tokenizer.ggml.scores", GGUF_F32, scores, n);
         gguf_writer_array(m->w, "tokenizer.ggml.token_type", GGUF_I32, types, n);
         for (int32_t i = 0; i < v->n_merges; i++)
-            strs[i] = (struct gguf_str){ v->merges[i].text, v->merges[i].len };
+            strs[i] = (struct gguf_str){v->merges[i].text, v->merges[i].len};
         if (!is_family(m, "gemma3"))
             gguf_writer_strs(m->w, "tokenizer.ggml.merges", strs, (uint64_t)v->n_merges);
     } else {
@@ -230,12 +240,14 @@ static void put_tokenizer(struct maker *m)
 /* The type of the next matrix with rows of n_in elements, or NULL if the wanted one does not divide them. */
 static const struct quant_type *next_type(struct maker *m, int64_t n_in)
 {
-    static const uint32_t ids[] = { QUANT_Q4_0, QUANT_Q4_K, QUANT_Q8_0, QUANT_Q6_K, QUANT_F16, QUANT_Q5_0, QUANT_Q5_K,
-                                    QUANT_Q4_1, QUANT_Q3_K, QUANT_BF16, QUANT_Q5_1, QUANT_Q2_K, QUANT_F32 };
+    static const uint32_t ids[] = {QUANT_Q4_0, QUANT_Q4_K, QUANT_Q8_0, QUANT_Q6_K, QUANT_F16,
+                                   QUANT_Q5_0, QUANT_Q5_K, QUANT_Q4_1, QUANT_Q3_K, QUANT_BF16,
+                                   QUANT_Q5_1, QUANT_Q2_K, QUANT_F32};
     const uint32_t n_ids = sizeof ids / sizeof ids[0];
     int mix = strcmp(m->o->type, "mix") == 0;
     for (uint32_t i = 0; i < n_ids; i++) {
-        const struct quant_type *t = quant_type_get(ids[mix ? (m->n_matrices + (uint32_t)m->o->seed + i) % n_ids : i]);
+        const struct quant_type *t =
+            quant_type_get(ids[mix ? (m->n_matrices + (uint32_t)m->o->seed + i) % n_ids : i]);
         if ((mix || strcmp(t->name, m->o->type) == 0) && n_in % t->block == 0)
             return t;
     }
@@ -265,10 +277,10 @@ static void add_tensor(struct maker *m, const char *name, const struct quant_typ
     mem_free(data);
 }
 
-/* [n_out rows × n_in]; weights have standard deviation gain / sqrt(n_in), so that rms 1 in gives rms gain out. */
+/* [n_out rows × n_in]; standard deviation gain / sqrt(n_in), so that rms 1 in gives rms gain out. */
 static void add_matrix(struct maker *m, const char *name, int32_t n_in, int32_t n_out, float gain)
 {
-    uint64_t ne[2] = { (uint64_t)n_in, (uint64_t)n_out };
+    uint64_t ne[2] = {(uint64_t)n_in, (uint64_t)n_out};
     const struct quant_type *type = next_type(m, n_in);
     m->n_matrices++;
     if (type)
@@ -279,7 +291,7 @@ static void add_matrix(struct maker *m, const char *name, int32_t n_in, int32_t 
 
 static void add_vector(struct maker *m, const char *name, int32_t n, float std, float mean)
 {
-    uint64_t ne[2] = { (uint64_t)n, 1 };
+    uint64_t ne[2] = {(uint64_t)n, 1};
     add_tensor(m, name, quant_type_get(QUANT_F32), 1, ne, std, mean);
 }
 
@@ -315,7 +327,7 @@ static void add_layer(struct maker *m, int32_t layer)
 
 struct gguf_writer *tiny_model_writer(const struct tiny_options *o)
 {
-    struct maker m = { .o = o, .w = gguf_writer_new() };
+    struct maker m = {.o = o, .w = gguf_writer_new()};
     if (!m.w)
         return NULL;
     put_general(&m);

@@ -1,6 +1,6 @@
-/* Tiny random models with the keys and tensors that real files of a family have (as read from SmolLM2, Qwen2.5
- * and Gemma 3 files), a small real vocabulary and a short chat template. The same options and seed give the same
- * bytes on every machine. */
+/* Tiny random models with the keys and tensors that real files of a family have (as read from SmolLM2,
+ * Qwen2.5 and Gemma 3 files), a small real vocabulary and a short chat template. The same options and seed
+ * give the same bytes on every machine. */
 #ifndef HASTEN_TESTS_TINY_MODEL_H
 #define HASTEN_TESTS_TINY_MODEL_H
 #include "gguf_writer.h"
@@ -8,25 +8,28 @@
 struct tiny_options {
     const char *family; /* "llama" (SmolLM2-like), "qwen2", "gemma3" */
     uint64_t seed;
-    const char *type; /* of the matrices: "Q4_0" ..., or "mix" (every format whose block divides the row, in turn) */
+    const char
+        *type; /* of the matrices: "Q4_0" ..., or "mix" (every format whose block divides the row, in turn) */
     int32_t n_layer, d_model, n_head, n_head_kv, head_dim, d_ff, n_vocab, context, window;
-    int32_t pattern;    /* gemma3: writes attention.sliding_window_pattern when not 0 (real files have none: 6) */
-    int32_t tied;       /* 1: no output.weight */
+    int32_t
+        pattern;  /* gemma3: writes attention.sliding_window_pattern when not 0 (real files have none: 6) */
+    int32_t tied; /* 1: no output.weight */
     int32_t vocab_only; /* 1: keys and vocabulary, no tensors */
 };
 
-/* Defaults of a family: 3 layers × 64, 4/2 heads of 16 (llama, qwen2: separate head, biases); 7 layers × 64, 4/1
- * heads of 32, window 96, so that layer 5 is global (gemma3). Context 4,096; types "mix". -1: no such family. */
+/* Defaults of a family: 3 layers × 64, 4/2 heads of 16 (llama; qwen2 with separate head and biases); 7
+ * layers × 64, 4/1 heads of 32, window 96, so that layer 5 is global (gemma3). Context 4,096; types "mix". -1:
+ * no such family. */
 int tiny_options_default(const char *family, uint64_t seed, struct tiny_options *out);
 /* Widens d_model, d_ff and head_dim to multiples of 256, so that every matrix can be a K-quant. */
 void tiny_options_widen(struct tiny_options *o);
 /* Sets one option from "name=value" (names as above; "wide=1" widens). -1: no such option or value. */
 int tiny_options_set(struct tiny_options *o, const char *assignment);
 
-/* The model as a writer, so that it can be lied about. NULL: out of memory, or the type's block does not divide a
- * row. Free with gguf_writer_free. */
+/* The model as a writer, so that it can be lied about. NULL: out of memory, or the type's block does not
+ * divide a row. Free with gguf_writer_free. */
 struct gguf_writer *tiny_model_writer(const struct tiny_options *o);
-int tiny_model_build(const struct tiny_options *o, struct buf *out);      /* 0, or -1 */
-int tiny_model_save(const struct tiny_options *o, const char *path);      /* 0, or -1 */
+int tiny_model_build(const struct tiny_options *o, struct buf *out); /* 0, or -1 */
+int tiny_model_save(const struct tiny_options *o, const char *path); /* 0, or -1 */
 
 #endif

@@ -1,5 +1,5 @@
-/* The trainer behind tiny_vocab.h: counts neighbours, merges the most frequent pair, repeats. Slow and obvious,
- * which is right for a page of text. */
+/* The trainer behind tiny_vocab.h: counts neighbours, merges the most frequent pair, repeats. Slow and
+ * obvious, which is right for a page of text. */
 #include "tiny_vocab.h"
 
 #include "base/mem.h"
@@ -15,13 +15,17 @@ static const char sample[] =
     "talking about the things that they will do when they are older: build a house, learn a language, sail "
     "around the world, write a program that writes programs. The user asked the assistant to explain the "
     "system; the assistant explained it, and the user was happy with the explanation.\n\n"
-    "int main(int argc, char **argv)\n{\n    for (int i = 0; i < argc; i++)\n        printf(\"%s\\n\", argv[i]);\n"
+    "int main(int argc, char **argv)\n{\n    for (int i = 0; i < argc; i++)\n"
+    "        printf(\"%s\\n\", argv[i]);\n"
     "    return 0;\n}\n\ndef function(self, value):\n    if value is None:\n        return self.value\n"
-    "    self.value = value\n\nimport numpy as np\n{\"name\": \"value\", \"list\": [1, 2, 3], \"other\": null}\n"
+    "    self.value = value\n\nimport numpy as np\n"
+    "{\"name\": \"value\", \"list\": [1, 2, 3], \"other\": null}\n"
     "In 1984 there were 365 days and 12 months; 3.14159 is not 22/7. It's what we've got, isn't it? I'll go, "
     "you're here, they'd stay. HELLO WORLD! Don't SHOUT, please...\n"
     "Quel ramo del lago di Como, che volge a mezzogiorno, perch\xc3\xa9 la citt\xc3\xa0 \xc3\xa8 l\xc3\xa0. "
-    "Stra\xc3\x9f" "e, \xc3\xbc" "ber, na\xc3\xafve, caf\xc3\xa9. "
+    "Stra\xc3\x9f"
+    "e, \xc3\xbc"
+    "ber, na\xc3\xafve, caf\xc3\xa9. "
     "\xd0\xbf\xd1\x80\xd0\xb8\xd0\xb2\xd0\xb5\xd1\x82 \xd0\xbc\xd0\xb8\xd1\x80, "
     "\xd0\xbf\xd1\x80\xd0\xb8\xd0\xb2\xd0\xb5\xd1\x82. "
     "\xe4\xbd\xa0\xe5\xa5\xbd\xe4\xb8\x96\xe7\x95\x8c\xef\xbc\x8c\xe4\xbd\xa0\xe5\xa5\xbd\xe3\x80\x82 "
@@ -99,7 +103,7 @@ static bool is_letter(uint8_t c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c >= 0x80;
 }
 
-/* A word border lies before a space, a digit, a newline, and where letters meet others (not after a space). */
+/* A word border lies before a space, a digit, a newline, and where letters meet others. */
 static bool border_before(const char *p)
 {
     uint8_t c = (uint8_t)p[0], before = (uint8_t)p[-1];
@@ -133,7 +137,9 @@ static void split_chars(struct trainer *t)
         n = char_bytes((uint8_t)*p);
         if (p > sample && border_before(p))
             push(t, BORDER);
-        int32_t id = *p == ' ' ? find_token(t->v, "\xe2\x96\x81", 3) : *p == '\n' ? -1 : find_token(t->v, p, n);
+        int32_t id = *p == ' '    ? find_token(t->v, "\xe2\x96\x81", 3)
+                     : *p == '\n' ? -1
+                                  : find_token(t->v, p, n);
         push(t, id < 0 ? BORDER : id);
     }
 }
@@ -154,7 +160,7 @@ static struct pair *count_pairs(struct trainer *t)
             slot = (slot + 1) % PAIR_SLOTS;
         struct pair *p = &t->pairs[slot];
         if (p->count == 0)
-            *p = (struct pair){ left, right, 0, i };
+            *p = (struct pair){left, right, 0, i};
         p->count++;
         if (!best || p->count > best->count || (p->count == best->count && p->first < best->first))
             best = p;
@@ -271,7 +277,7 @@ static void make_sentencepiece(struct trainer *t, int32_t n_tokens)
 
 int tiny_vocab_make(enum tiny_vocab_kind kind, int32_t n_tokens, struct tiny_vocab *out)
 {
-    *out = (struct tiny_vocab){ 0 };
+    *out = (struct tiny_vocab){0};
     if (n_tokens < TINY_MIN_VOCAB)
         return -1;
     struct trainer *t = mem_calloc(1, sizeof *t);
@@ -297,5 +303,5 @@ void tiny_vocab_free(struct tiny_vocab *v)
 {
     mem_free(v->tokens);
     mem_free(v->merges);
-    *v = (struct tiny_vocab){ 0 };
+    *v = (struct tiny_vocab){0};
 }

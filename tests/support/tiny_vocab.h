@@ -1,5 +1,5 @@
-/* Small but real vocabularies for tests: byte-level BPE and SentencePiece with byte fallback, trained (plain pair
- * counting) on a page of text that is part of the program. */
+/* Small but real vocabularies for tests: byte-level BPE and SentencePiece with byte fallback, trained (plain
+ * pair counting) on a page of text that is part of the program. */
 #ifndef HASTEN_TESTS_TINY_VOCAB_H
 #define HASTEN_TESTS_TINY_VOCAB_H
 #include <stddef.h>
@@ -9,7 +9,11 @@
 #define TINY_MIN_VOCAB 384 /* 256 bytes, characters, control tokens */
 
 enum tiny_token_type { /* values of tokenizer.ggml.token_type */
-    TINY_NORMAL = 1, TINY_CONTROL = 3, TINY_USER_DEFINED = 4, TINY_UNUSED = 5, TINY_BYTE = 6
+    TINY_NORMAL = 1,
+    TINY_CONTROL = 3,
+    TINY_USER_DEFINED = 4,
+    TINY_UNUSED = 5,
+    TINY_BYTE = 6
 };
 
 struct tiny_token {
@@ -34,7 +38,7 @@ struct tiny_vocab {
 enum tiny_vocab_kind {
     TINY_SMOLLM, /* BPE; control tokens <|endoftext|> <|im_start|> <|im_end|> first */
     TINY_QWEN2,  /* BPE; the same control tokens last */
-    TINY_GEMMA3  /* SentencePiece: control tokens, runs of newlines and spaces, 256 bytes, pieces with scores */
+    TINY_GEMMA3  /* SentencePiece: control tokens, runs of newlines and spaces, 256 bytes, scored pieces */
 };
 
 /* Exactly n_tokens tokens (>= TINY_MIN_VOCAB); filled up with unused ones when the text gives no more merges.

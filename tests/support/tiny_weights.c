@@ -1,5 +1,5 @@
-/* Random blocks: the quants are random bits, the scales are chosen so that the decoded weights have the wanted
- * spread (each format's q has a known standard deviation) and differ from block to block. */
+/* Random blocks: the quants are random bits, the scales are chosen so that the decoded weights have the
+ * wanted spread (each format's q has a known standard deviation) and differ from block to block. */
 #include "tiny_weights.h"
 
 #include "base/rng.h"
@@ -8,7 +8,7 @@
 
 struct tiny_rng tiny_rng_make(uint64_t seed, uint32_t stream)
 {
-    return (struct tiny_rng){ .key = { (uint32_t)seed, (uint32_t)(seed >> 32) }, .counter = { 0, 0, stream, 0 } };
+    return (struct tiny_rng){.key = {(uint32_t)seed, (uint32_t)(seed >> 32)}, .counter = {0, 0, stream, 0}};
 }
 
 uint32_t tiny_rng_u32(struct tiny_rng *r)
