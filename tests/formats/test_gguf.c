@@ -447,7 +447,10 @@ static void test_real_files(void **state)
         enum gguf_value_type elem;
         struct gguf_str s;
         int64_t n;
-        snprintf(path, sizeof path, "%s/%s", getenv("HASTEN_MODELS_DIR"), files[i].file);
+        const char *folder = getenv("HASTEN_MODELS_DIR");
+        if (!folder)
+            fail_msg("this test needs HASTEN_MODELS_DIR, the folder of the models (ctest sets it)");
+        snprintf(path, sizeof path, "%s/%s", folder, files[i].file);
         if (gguf_open(path, &g, &err) != HASTEN_OK)
             fail_msg("this test needs the models of scripts/models: %s", err.message);
         assert_int_equal(gguf_n_tensors(g), files[i].n_tensors);
