@@ -1,6 +1,6 @@
 /* The fast matmul: drives unpacking and multiplication.
  *
- * Two panels of 16 rows at a time, one tile of 256 k at a time: both tiles are unpacked into the first-level cache
+ * Two panels of 16 rows at a time, one tile at a time: both tiles are unpacked into the first-level cache
  * and meet every column there, whose sums wait in scratch. One column (decode) and hundreds (prefill) take the
  * same way, so the operations per output are the same. */
 #include "kernels/layout.h"
@@ -10,7 +10,6 @@
 
 #define MAX_COLUMNS 256     /* columns per pass over a weight; more make a second pass */
 #define PREFETCH_COLUMNS 16 /* up to here the weights' way from memory is what takes the time */
-#define PREFETCH_TILES 2    /* how far ahead */
 
 static const struct panel_format formats[] = {
     {QUANT_F32, TILE_F32, MINS_NONE, unpack_f32_avx512, multiply_f32_avx512},
@@ -41,6 +40,11 @@ static size_t tile_bytes(const struct panel_format *f)
     return f->tile_kind == TILE_F32 ? sizeof(struct tile_f32) : sizeof(struct tile_q8);
 }
 
+static int64_t tile_k(const struct panel_format *f)
+{
+    return f->tile_kind == TILE_F32 ? TILE_K_F32 : TILE_K;
+}
+
 /* Scratch: the tiles of a pair of panels, then the sums of MAX_COLUMNS columns. */
 size_t avx512_matmul_scratch_bytes(const struct weight *w)
 {
@@ -57,34 +61,42 @@ struct stretch {
     int64_t k;
 };
 
-static struct stretch stretch_at(const struct weight *w, int64_t row, int64_t k0)
+static struct stretch stretch_at(const struct panel_format *f, const struct weight *w, int64_t row, int64_t k0)
 {
     const size_t block = (size_t)w->type->block, block_bytes = (size_t)w->type->block_bytes;
     struct stretch s;
-    s.k = w->k - k0 < TILE_K ? w->k - k0 : TILE_K;
+    s.k = w->k - k0 < tile_k(f) ? w->k - k0 : tile_k(f);
     s.src = weight_row(w, row) + (size_t)k0 / block * block_bytes;
     s.bytes = (size_t)s.k / block * block_bytes;
     return s;
 }
 
-/* Asks for a tile that will be wanted PREFETCH_TILES tiles later: of this panel, or of the next pair's. Sixteen
- * short streams are more than the hardware follows by itself. */
-static void prefetch_tile(const struct weight *w, int64_t row, int64_t k0)
+/* A run of memory to be fetched piece by piece while something else is worked on. */
+struct ahead {
+    const uint8_t *at, *end;
+    size_t step;
+};
+
+/* The rows of the next pair, in equal pieces for n_steps steps; in address order, because that is what the
+ * hardware's own prefetcher recognises and runs ahead of. Unpacking alone would read 16 rows at once. */
+static struct ahead ahead_of(const struct weight *w, int64_t row, int64_t row_end, int64_t n_steps)
 {
-    const int64_t n_tiles = (w->k + TILE_K - 1) / TILE_K;
-    int64_t tile = k0 / TILE_K + PREFETCH_TILES;
-    if (tile >= n_tiles) {
-        tile %= n_tiles;
-        row += PAIR * PANEL_ROWS;
+    const int64_t rows = row_end - row < PAIR * PANEL_ROWS ? row_end - row : PAIR * PANEL_ROWS;
+    struct ahead a = {NULL, NULL, 0};
+    if (rows > 0) {
+        const size_t bytes = (size_t)rows * (size_t)w->row_bytes;
+        a.at = weight_row(w, row);
+        a.end = a.at + bytes;
+        a.step = round_up_64(bytes / (size_t)n_steps + 1);
     }
-    if (row + PANEL_ROWS > w->n_rows)
-        return;
-    const struct stretch s = stretch_at(w, row, tile * TILE_K);
-    for (int64_t r = 0; r < PANEL_ROWS; r++) {
-        const char *p = (const char *)s.src + (size_t)r * (size_t)w->row_bytes;
-        for (size_t i = 0; i < s.bytes; i += 64)
-            _mm_prefetch(p + i, _MM_HINT_T0);
-    }
+    return a;
+}
+
+static void fetch_ahead(struct ahead *a)
+{
+    const uint8_t *stop = (size_t)(a->end - a->at) > a->step ? a->at + a->step : a->end;
+    for (; a->at < stop; a->at += 64)
+        _mm_prefetch((const char *)a->at, _MM_HINT_T1);
 }
 
 /* Unpacks one tile of n_rows rows. A panel that the matrix does not fill is first copied to a buffer, its missing
@@ -92,12 +104,13 @@ static void prefetch_tile(const struct weight *w, int64_t row, int64_t k0)
 static void unpack_tile(const struct panel_format *f, const struct weight *w, int64_t row, int64_t n_rows, int64_t k0,
                         void *tile)
 {
-    const struct stretch s = stretch_at(w, row, k0);
+    const struct stretch s = stretch_at(f, w, row, k0);
     if (n_rows == PANEL_ROWS) {
         f->unpack(s.src, (size_t)w->row_bytes, s.k, tile);
         return;
     }
-    uint8_t rows[PANEL_ROWS][TILE_K * sizeof(float)];
+    uint8_t rows[PANEL_ROWS][TILE_K / 32 * 34]; /* no type has more bytes in a tile: Q8_0 */
+    _Static_assert(sizeof rows[0] >= TILE_K_F32 * sizeof(float), "a tile of F32 fits");
     for (int64_t r = 0; r < PANEL_ROWS; r++)
         memcpy(rows[r], s.src + (size_t)(r < n_rows ? r : 0) * (size_t)w->row_bytes, s.bytes);
     f->unpack(rows[0], sizeof rows[0], s.k, tile);
@@ -116,22 +129,23 @@ static void store_sums(const struct panel_format *f, const struct sums *s, int64
 
 /* One or two panels, n <= MAX_COLUMNS columns: rows [row0, row1), at most 32. */
 static void multiply_panels(const struct panel_format *f, const struct weight *w, const struct act *a, int64_t col,
-                            int64_t n, int64_t row0, int64_t row1, float *y, int64_t ldy, uint8_t *scratch)
+                            int64_t n, int64_t row0, int64_t row1, struct ahead *ahead, float *y, int64_t ldy,
+                            uint8_t *scratch)
 {
     const size_t per_tile = tile_bytes(f);
     const int n_panels = row1 - row0 > PANEL_ROWS ? PAIR : 1;
-    const size_t x_step = a->form == ACT_F32 ? TILE_K * sizeof(float) : ACT_BLOCK_BYTES;
+    const size_t x_step = a->form == ACT_F32 ? TILE_K_F32 * sizeof(float) : ACT_BLOCK_BYTES;
+    const int64_t step = tile_k(f);
     struct sums *s = (struct sums *)(void *)(scratch + PAIR * per_tile);
     const uint8_t *x = act_row(a, col);
     memset(s, 0, (size_t)n * PAIR * sizeof *s);
-    for (int64_t k = 0; k < w->k; k += TILE_K, x += x_step) {
+    for (int64_t k = 0; k < w->k; k += step, x += x_step) {
         for (int64_t p = 0; p < n_panels; p++) {
             const int64_t row = row0 + p * PANEL_ROWS;
-            if (n <= PREFETCH_COLUMNS)
-                prefetch_tile(w, row, k);
+            fetch_ahead(ahead);
             unpack_tile(f, w, row, row1 - row < PANEL_ROWS ? row1 - row : PANEL_ROWS, k, scratch + (size_t)p * per_tile);
         }
-        f->multiply(scratch, n_panels, w->k - k < TILE_K ? w->k - k : TILE_K, x, a->row_stride, n, s);
+        f->multiply(scratch, n_panels, w->k - k < step ? w->k - k : step, x, a->row_stride, n, s);
     }
     for (int64_t c = 0; c < n; c++)
         for (int64_t p = 0; p < n_panels; p++)
@@ -151,7 +165,9 @@ void avx512_matmul(const struct weight *w, const struct act *a, int64_t row0, in
         const int64_t n = a->n - col < MAX_COLUMNS ? a->n - col : MAX_COLUMNS;
         for (int64_t row = row0; row < row1; row += PAIR * PANEL_ROWS) {
             const int64_t end = row1 - row < PAIR * PANEL_ROWS ? row1 : row + PAIR * PANEL_ROWS;
-            multiply_panels(f, w, a, col, n, row, end, y, ldy, scratch);
+            const int64_t n_steps = (w->k + tile_k(f) - 1) / tile_k(f) * PAIR;
+            struct ahead ahead = ahead_of(w, end, n <= PREFETCH_COLUMNS ? row1 : end, n_steps);
+            multiply_panels(f, w, a, col, n, row, end, &ahead, y, ldy, scratch);
         }
     }
 }

@@ -1,12 +1,13 @@
 /* Panels: 16 rows of a weight unpacked so that one vector holds the same 4 consecutive k of all 16 rows, which
- * is what vpdpbusd multiplies by 4 broadcast activation bytes. A panel is a row of tiles of 256 k.
+ * is what vpdpbusd multiplies by 4 broadcast activation bytes. A tile is a stretch of a panel.
  *
  * unpack_avx512.c makes tiles from the file's blocks; multiply_avx512.c multiplies them; matmul_avx512.c drives. */
 #ifndef HASTEN_KERNELS_X86_PANEL_AVX512_H
 #define HASTEN_KERNELS_X86_PANEL_AVX512_H
 #include "kernels/kernels.h"
 
-#define TILE_K 256
+#define TILE_K 256     /* k of a tile of a quantised type */
+#define TILE_K_F32 64  /* k of a tile of floats: as many bytes */
 
 /* 16 rows x 256 k of a quantised type; the last tile of a row of 32-blocks may be partly filled. */
 struct tile_q8 {
@@ -17,9 +18,9 @@ struct tile_q8 {
     int16_t min[8][PANEL_ROWS][2];   /* mins of two neighbouring sub-blocks, as vpdpwssd wants them */
 } __attribute__((aligned(64)));
 
-/* 16 rows x 256 k of F32, F16, BF16. */
+/* 16 rows x 64 k of F32, F16, BF16. */
 struct tile_f32 {
-    float w[TILE_K][PANEL_ROWS];
+    float w[TILE_K_F32][PANEL_ROWS];
 } __attribute__((aligned(64)));
 
 /* The sums of one column x 16 rows, carried from tile to tile. */
@@ -30,10 +31,10 @@ struct sums {
 #define PAIR 2         /* panels multiplied together: one broadcast of activations serves 32 rows */
 #define COLUMN_GROUP 4 /* columns multiplied together */
 
-/* Unpacks k values (a multiple of the block; at most TILE_K) of 16 rows that lie stride bytes apart. */
+/* Unpacks k values (a multiple of the block; at most a tile's) of 16 rows that lie stride bytes apart. */
 typedef void (*unpack_fn)(const uint8_t *src, size_t stride, int64_t k, void *tile);
 
-/* Multiplies the tiles of n_panels panels, lying one behind the other, by n columns: k values (at most TILE_K). x:
+/* Multiplies the tiles of n_panels panels, lying one behind the other, by n columns: k values (at most a tile's). x:
  * the activation block (or floats) of the first column, the next one stride bytes on. s: [n][PAIR]. */
 typedef void (*multiply_fn)(const void *tiles, int n_panels, int64_t k, const uint8_t *x, size_t stride, int64_t n,
                             struct sums *s);
