@@ -158,8 +158,9 @@ static hasten_status fit_prompt(struct chat *c, struct hasten_error *err)
 /* ---- turns --------------------------------------------------------------------------------------------- */
 
 /* After an answer: may its tokens stand for its text in the next prompt? Not when text was held back (a stop
- * string, hidden control tokens). Raw, the transcript simply goes on after them. */
-static void remember_answer(struct chat *c, const struct answer *a)
+ * string, hidden control tokens). The text is that of the message (invalid UTF-8 replaced), which the template
+ * will render; the tokens are those the model chose. Raw, the transcript simply goes on after them. */
+static void remember_answer(struct chat *c, const struct answer *a, const json_t *message)
 {
     bool exact = !c->prompter || !a->by_stop_string;
     for (int64_t i = 0; i < a->ids.n && exact && c->prompter; i++)
@@ -167,8 +168,9 @@ static void remember_answer(struct chat *c, const struct answer *a)
     int bad = !exact;
     for (int64_t i = 0; i < a->ids.n && !bad; i++)
         bad |= tokens_push(&c->ids, a->ids.ids[i]);
-    if (!bad && a->text.len)
-        bad |= buf_put(&c->said, a->text.data, a->text.len);
+    const json_t *content = json_object_get(message, "content");
+    if (content && !bad)
+        bad |= buf_put(&c->said, json_string_value(content), json_string_length(content));
     if (bad)
         forget_text(c);
 }
@@ -209,7 +211,7 @@ hasten_status chat_turn(struct chat *c, const char *text, size_t len, answer_fn 
         return st;
     }
     json_decref(before);
-    remember_answer(c, out);
+    remember_answer(c, out, json_array_get(c->messages, json_array_size(c->messages) - 1));
     return HASTEN_OK;
 }
 

@@ -2,13 +2,13 @@
  * a terminal. */
 #include "base/clock.h"
 #include "cli/cli.h"
+#include "text/unicode.h"
 #include <errno.h>
 #include <jansson.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-#include <utf8proc.h>
 
 static const struct option_def ui_defs[] = {
     {"json", NULL, OPT_FLAG, offsetof(struct ui, json), 0, 0, NULL, NULL, "print the result as JSON"},
@@ -45,7 +45,8 @@ int cli_usage(const struct command *c, const char *fmt, ...)
 static int print_help(const struct command *c, const struct option_group *groups, int n_groups)
 {
     struct buf b = {0};
-    int bad = buf_printf(&b, "usage: hasten %s %s\n\n%s\n", c->name, c->synopsis, c->summary);
+    int bad = buf_printf(&b, "usage: hasten %s%s%s\n\n%s\n", c->name, *c->synopsis ? " " : "", c->synopsis,
+                         c->summary);
     for (int i = 1; i < n_groups; i++)
         bad |= options_help(&groups[i], 1, &b);
     bad |= options_help(groups, 1, &b);
@@ -145,16 +146,29 @@ int cli_finish(int exit_status)
     return cli_fail(&err);
 }
 
+/* Bytes at s that are one U+FFFD: the longest proper beginning of a character, else one byte (the Unicode
+ * Standard, section 3.9, "maximal subparts"; what Python and browsers do). */
+static size_t invalid_run(const char *s, size_t len)
+{
+    uint32_t cp;
+    size_t n = 1;
+    while (n < len && n < 4 && utf8_decode(s, n + 1, &cp) == -1)
+        n++;
+    return n;
+}
+
 json_t *json_bytes(const char *data, size_t len)
 {
     struct buf b = {0};
-    const utf8proc_uint8_t *p = (const utf8proc_uint8_t *)data;
     int bad = buf_puts(&b, "");
     for (size_t i = 0; i < len && !bad;) {
-        utf8proc_int32_t cp;
-        utf8proc_ssize_t n = utf8proc_iterate(p + i, (utf8proc_ssize_t)(len - i), &cp);
-        bad = n > 0 ? buf_put(&b, data + i, (size_t)n) : buf_puts(&b, "\xEF\xBF\xBD");
-        i += n > 0 ? (size_t)n : 1;
+        size_t run = utf8_valid_run(data + i, len - i);
+        bad = buf_put(&b, data + i, run);
+        i += run;
+        if (i < len && !bad) {
+            bad = buf_puts(&b, "\xEF\xBF\xBD");
+            i += invalid_run(data + i, len - i);
+        }
     }
     json_t *v = bad ? NULL : json_stringn(b.data, b.len);
     buf_free(&b);

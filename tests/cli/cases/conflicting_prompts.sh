@@ -1,0 +1,2 @@
+echo hi >f
+hasten run $TINY/llama.gguf -p a -f f

@@ -1,0 +1,1 @@
+hasten run $TINY/llama.gguf --raw -p ''

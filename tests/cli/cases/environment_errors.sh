@@ -1,0 +1,1 @@
+HASTEN_TOP_K=many hasten run $TINY/llama.gguf -p x

@@ -1,0 +1,3 @@
+hasten run nothing.gguf -p x
+echo $?
+hasten run smollm2 -p x

@@ -1,0 +1,5 @@
+hasten run -p x
+echo $?
+hasten tokenize </dev/null
+echo $?
+hasten info

@@ -1,0 +1,5 @@
+hasten rnu
+echo $?
+hasten xyzzyplugh
+echo $?
+hasten help rnu

@@ -1,0 +1,182 @@
+#!/usr/bin/env python3
+"""The command on a terminal: chat, its commands, Ctrl-C, progress. Runs it under a pseudo-terminal.
+
+    test_terminal.py HASTEN MAKE_TINY WORK"""
+
+import os
+import pty
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import unittest
+from pathlib import Path
+
+HASTEN, MAKE_TINY, WORK = sys.argv[1], sys.argv[2], Path(sys.argv[3])
+MODEL = str(WORK / "llama.gguf")
+ENDLESS = ["--ignore-eos", "-s", "1", "-c", "4096"]
+
+
+class Terminal:
+    """A command with a terminal on all three streams."""
+
+    def __init__(self, *args):
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            os.environ["TERM"] = "dumb"
+            os.execv(HASTEN, [HASTEN, *args])
+        self.seen = b""
+
+    def until(self, pattern, timeout=60):
+        """Reads until pattern stands in what has come since the last call; returns that."""
+        end = time.monotonic() + timeout
+        while pattern not in self.seen:
+            if not select.select([self.fd], [], [], max(0, end - time.monotonic()))[0]:
+                raise AssertionError(f"no {pattern!r} in {self.seen!r}")
+            try:
+                data = os.read(self.fd, 65536)
+            except OSError:
+                data = b""
+            if not data:
+                raise AssertionError(f"ended without {pattern!r}: {self.seen!r}")
+            self.seen += data
+        at = self.seen.index(pattern) + len(pattern)
+        got, self.seen = self.seen[:at], self.seen[at:]
+        return got
+
+    def send(self, data):
+        os.write(self.fd, data)
+
+    def close(self):
+        """Reads to the end; the exit status."""
+        while True:
+            try:
+                data = os.read(self.fd, 65536)
+            except OSError:
+                break
+            if not data:
+                break
+            self.seen += data
+        _, status = os.waitpid(self.pid, 0)
+        os.close(self.fd)
+        return os.waitstatus_to_exitcode(status)
+
+
+class Chat(unittest.TestCase):
+    def test_talk_and_leave(self):
+        t = Terminal("run", MODEL, "-n", "5", "-s", "1")
+        t.until(b"/help lists the commands")
+        t.until(b"> ")
+        t.send(b"hello\n")
+        t.until(b"> ")
+        t.send(b"/help\n")
+        self.assertIn(b"/regen", t.until(b"Ctrl-C stops an answer"))
+        t.until(b"> ")
+        t.send(b"/bogus\n")
+        t.until(b"unknown command '/bogus'")
+        t.until(b"> ")
+        t.send(b"/exit\n")
+        self.assertEqual(t.close(), 0)
+
+    def test_end_of_file_leaves(self):
+        t = Terminal("run", MODEL, "-n", "5")
+        t.until(b"> ")
+        t.send(b"\x04")
+        self.assertEqual(t.close(), 0)
+
+    def test_interrupt_stops_the_answer_only(self):
+        t = Terminal("run", MODEL, *ENDLESS, "--reference")
+        t.until(b"> ")
+        for _ in range(2):
+            t.send(b"go on\n")
+            t.until(b"go on\r\n")
+            time.sleep(0.3)
+            t.send(b"\x03")
+            t.until(b"stopped")
+            t.until(b"> ")
+        t.send(b"\x03")  # at the prompt: a new prompt
+        t.until(b"> ")
+        t.send(b"/exit\n")
+        self.assertEqual(t.close(), 0)
+
+    def test_regenerate_and_clear(self):
+        t = Terminal("run", MODEL, "-n", "12", "-s", "1", "--temp", "2", "--ignore-eos")
+        t.until(b"> ")
+        t.send(b"/regen\n")
+        t.until(b"no answer to write again")
+        t.until(b"> ")
+        t.send(b"tell\n")
+        t.until(b"tell\r\n")
+        first = t.until(b"limit of tokens")
+        t.until(b"> ")
+        t.send(b"/regen\n")
+        t.until(b"/regen\r\n")
+        second = t.until(b"limit of tokens")
+        self.assertNotEqual(first, second)
+        t.until(b"> ")
+        t.send(b"/clear\n")
+        t.until(b"> ")
+        t.send(b"/system Be brief.\n")
+        t.until(b"> ")
+        t.send(b"\x04")
+        self.assertEqual(t.close(), 0)
+
+
+class OneShot(unittest.TestCase):
+    def test_interrupt_is_130_and_keeps_what_was_said(self):
+        p = subprocess.Popen([HASTEN, "run", MODEL, "-p", "x", "--reference", *ENDLESS], stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
+        said = p.stdout.read(1)
+        p.send_signal(signal.SIGINT)
+        rest, err = p.communicate(timeout=60)
+        self.assertEqual((p.returncode, err), (130, b""))
+        self.assertTrue(said + rest)
+
+    def test_interrupted_json(self):
+        p = subprocess.Popen([HASTEN, "run", MODEL, "-p", "x", "--json", "--reference", *ENDLESS],
+                             stdout=subprocess.PIPE, stdin=subprocess.DEVNULL)
+        time.sleep(0.4)
+        p.send_signal(signal.SIGINT)
+        out, _ = p.communicate(timeout=60)
+        self.assertEqual(p.returncode, 130)
+        self.assertIn(b'"finish_reason":"interrupted"', out)
+
+    def test_eval_is_interrupted(self):
+        text = WORK / "text"
+        text.write_text("the water is cold and " * 20000)
+        p = subprocess.Popen([HASTEN, "eval", MODEL, "--ppl", str(text), "--reference"], stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
+        time.sleep(0.5)
+        p.send_signal(signal.SIGINT)
+        out, err = p.communicate(timeout=60)
+        self.assertEqual((p.returncode, out), (130, b""))
+        self.assertEqual(err.count(b"\n"), 1)
+
+    def test_progress_only_on_a_terminal(self):
+        text = WORK / "text"
+        text.write_text("the water is cold and " * 6000)
+        t = Terminal("eval", MODEL, "--ppl", str(text), "-c", "64")
+        t.until(b"s left")
+        t.send(b"\x03")
+        self.assertEqual(t.close(), 130)
+        r = subprocess.run([HASTEN, "eval", MODEL, "--ppl", str(text), "-c", "64", "--limit-tokens", "20000"],
+                           capture_output=True)
+        self.assertEqual((r.returncode, r.stderr), (0, b""))
+
+    def test_closed_stdout(self):
+        p = subprocess.Popen([HASTEN, "run", MODEL, "-p", "x", *ENDLESS], stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
+        p.stdout.read(1)
+        p.stdout.close()
+        p.wait(timeout=60)
+        self.assertIn(p.returncode, (4, -signal.SIGPIPE))
+        p.stderr.close()
+
+
+if __name__ == "__main__":
+    shutil.rmtree(WORK, ignore_errors=True)
+    WORK.mkdir(parents=True)
+    subprocess.run([MAKE_TINY, "llama", "1", MODEL], check=True)
+    unittest.main(argv=sys.argv[:1])
