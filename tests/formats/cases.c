@@ -87,6 +87,7 @@ const struct hostile_case hostile_cases[] = {
      SET("version", 4)},
     {"version-big-endian", U, "version", 0, "version", "3", "big-endian", SET("version", 0x03000000)},
     {"cut-magic", F, "magic", 0, "magic", "4 bytes", "after 2", CUT("magic", 2)},
+    {"cut-after-magic", F, "version", 0, "version", "4 bytes", "after 0", CUT("version", 0)},
     {"cut-version", F, "version", 0, "version", "4 bytes", "after 1", CUT("version", 1)},
     {"cut-n-tensors", F, "n_tensors", 0, "number of tensors", "8 bytes", "after 4", CUT("n_tensors", 4)},
     {"cut-n-keys", F, "n_keys", 0, "number of keys", "8 bytes", "after 7", CUT("n_keys", 7)},
@@ -118,6 +119,11 @@ const struct hostile_case hostile_cases[] = {
     {"key-byte-ff", F, "key[3].bytes", 2, "key bytes of key 3", "UTF-8", "0xff",
      BYTES("key[3].bytes", "t.\xff"
                            "32")},
+    {"key-byte-80", F, "key[3].bytes", 2, "key bytes of key 3", "UTF-8", "0x80",
+     BYTES("key[3].bytes", "t.\x80"
+                           "32")},
+    {"key-byte-c1", F, "key[3].bytes", 3, "key bytes of key 3", "UTF-8", "0xc1",
+     BYTES("key[3].bytes", "t.\x7f\xc1\x80")},
     {"key-overlong", F, "key[3].bytes", 0, "key bytes of key 3", "UTF-8", "0xc0",
      BYTES("key[3].bytes", "\xc0\x80"
                            "f32")},

@@ -566,6 +566,15 @@ static void test_messages(void **state)
     assert_true(strlen(err.message) < 500);
     assert_non_null(strstr(err.message, "pptail.gguf: magic at byte 0"));
 
+    memset(name, 'q', sizeof name); /* the longest path that is shown whole has 255 bytes */
+    for (size_t len = 255; len <= 256; len++) {
+        name[len] = '\0';
+        assert_int_equal(gguf_open_memory("GGUX", 4, name, &g, &err), HASTEN_ERR_FILE);
+        assert_int_equal(strncmp(err.message, "qqq", 3) == 0, len == 255);
+        assert_non_null(strstr(err.message, "qqq: magic at byte 0"));
+        name[len] = 'q';
+    }
+
     char key[500];
     memset(key, 'k', sizeof key - 1);
     memcpy(key, "\"\\\n\x1b\xc3\xa9", 6);
