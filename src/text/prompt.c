@@ -155,7 +155,7 @@ static bool starts_with_suffix(const struct prompter *p, const char *s, size_t l
 
 struct marking {
     const struct prompter *p;
-    const char *mark;  /* NULL: only look whether any mark is needed */
+    const char *mark; /* NULL: only look whether any mark is needed */
     size_t mark_len;
     bool needed, failed;
     struct depth depth;
@@ -246,13 +246,13 @@ static bool occurs(const json_t *v, const char *needle, size_t n)
 {
     char *text = v ? json_dumps(v, JSON_COMPACT) : NULL;
     bool found = text && memmem(text, strlen(text), needle, n);
-    free(text);
+    free(text); /* lint: allow free: jansson's */
     return found;
 }
 
 /* A mark that occurs nowhere in the input: U+E000, k times U+E001, U+E000. */
-static hasten_status pick_mark(const struct prompter *p, const json_t *messages, const json_t *tools, struct buf *out,
-                               struct hasten_error *err)
+static hasten_status pick_mark(const struct prompter *p, const json_t *messages, const json_t *tools,
+                               struct buf *out, struct hasten_error *err)
 {
     for (int k = 1; k <= MARK_TRIES; k++) {
         buf_clear(out);
@@ -261,12 +261,12 @@ static hasten_status pick_mark(const struct prompter *p, const json_t *messages,
             bad |= buf_puts(out, MARK_MID);
         if (bad | buf_puts(out, MARK_END))
             return error_set(err, HASTEN_ERR_MEMORY, "chat template: out of memory");
-        if (!memmem(p->source.data, p->source.len, out->data, out->len) && !occurs(messages, out->data, out->len) &&
-            !occurs(tools, out->data, out->len))
+        if (!memmem(p->source.data, p->source.len, out->data, out->len) &&
+            !occurs(messages, out->data, out->len) && !occurs(tools, out->data, out->len))
             return HASTEN_OK;
     }
-    return error_set(err, HASTEN_ERR_LIMIT, "chat prompt: the messages use all %d private marks (expected one free)",
-                     MARK_TRIES);
+    return error_set(err, HASTEN_ERR_LIMIT,
+                     "chat prompt: the messages use all %d private marks (expected one free)", MARK_TRIES);
 }
 
 /* Takes the marks out of p->text and notes their places. */
@@ -301,12 +301,12 @@ static hasten_status take_marks(struct prompt *p, const struct buf *mark, struct
 static hasten_status render(const struct prompter *p, json_t *messages, json_t *tools, bool generation,
                             struct buf *out, struct hasten_error *err)
 {
-    json_t *context =
-        json_pack("{s:o, s:o, s:b, s:s%, s:s%}", "messages", messages, "tools", tools ? tools : json_null(),
-                  "add_generation_prompt", (int)generation, "bos_token", p->bos.data, p->bos.len, "eos_token",
-                  p->eos.data, p->eos.len);
+    json_t *context = json_pack("{s:o, s:o, s:b, s:s%, s:s%}", "messages", messages, "tools",
+                                tools ? tools : json_null(), "add_generation_prompt", (int)generation,
+                                "bos_token", p->bos.data, p->bos.len, "eos_token", p->eos.data, p->eos.len);
     if (!context)
-        return error_set(err, HASTEN_ERR_FILE, "chat template: the file's BOS or EOS is not UTF-8 (expected text)");
+        return error_set(err, HASTEN_ERR_FILE,
+                         "chat template: the file's BOS or EOS is not UTF-8 (expected text)");
     hasten_status st = template_render(p->template, context, out, err);
     json_decref(context);
     return st;
@@ -318,8 +318,8 @@ static hasten_status check_messages(const json_t *messages, struct hasten_error 
         return error_set(err, HASTEN_ERR_USAGE, "messages: not a JSON array (expected an array of objects)");
     for (size_t i = 0; i < json_array_size(messages); i++)
         if (!json_is_object(json_array_get(messages, i)))
-            return error_set(err, HASTEN_ERR_USAGE, "messages: element %zu is not an object (expected role and content)",
-                             i);
+            return error_set(err, HASTEN_ERR_USAGE,
+                             "messages: element %zu is not an object (expected role and content)", i);
     return HASTEN_OK;
 }
 
@@ -346,7 +346,8 @@ hasten_status prompter_render(const struct prompter *p, const json_t *messages, 
         own_tools = st || !tools ? NULL : mark_value(&m, tools);
     }
     if (!st && m.failed)
-        st = error_set(err, HASTEN_ERR_MEMORY, "chat prompt: out of memory, or nested deeper than %d", LIMIT_JSON_DEPTH);
+        st = error_set(err, HASTEN_ERR_MEMORY, "chat prompt: out of memory, or nested deeper than %d",
+                       LIMIT_JSON_DEPTH);
     if (st) {
         json_decref(own_messages);
         json_decref(own_tools);
@@ -375,8 +376,8 @@ static bool marked(const struct prompt *p, size_t begin, size_t end)
 }
 
 /* Text that carries marks: control tokens where none lies inside, plain text between. */
-static hasten_status encode_marked(const struct prompter *p, const struct prompt *prompt, size_t from, unsigned flags,
-                                   struct tokens *out, struct hasten_error *err)
+static hasten_status encode_marked(const struct prompter *p, const struct prompt *prompt, size_t from,
+                                   unsigned flags, struct tokens *out, struct hasten_error *err)
 {
     const char *t = prompt->text.data;
     size_t len = prompt->text.len, plain = from;
@@ -397,18 +398,20 @@ static hasten_status encode_marked(const struct prompter *p, const struct prompt
         i += c->len;
         plain = i;
     }
-    return plain < len || (flags & VOCAB_BOS) ? vocab_encode(p->vocab, t + plain, len - plain, flags, out, err)
-                                              : HASTEN_OK;
+    return plain < len || (flags & VOCAB_BOS)
+               ? vocab_encode(p->vocab, t + plain, len - plain, flags, out, err)
+               : HASTEN_OK;
 }
 
-hasten_status prompter_encode(const struct prompter *p, const struct prompt *prompt, size_t from, struct tokens *out,
-                              struct hasten_error *err)
+hasten_status prompter_encode(const struct prompter *p, const struct prompt *prompt, size_t from,
+                              struct tokens *out, struct hasten_error *err)
 {
     const struct buf *t = &prompt->text;
     bool has_bos = p->bos.len > 0 && t->len >= p->bos.len && memcmp(t->data, p->bos.data, p->bos.len) == 0 &&
                    !marked(prompt, 0, p->bos.len);
     unsigned flags = from > 0 ? VOCAB_NO_PREFIX : has_bos ? 0 : VOCAB_BOS;
     if (prompt->n_marks == 0)
-        return vocab_encode(p->vocab, t->data ? t->data + from : "", t->len - from, flags | VOCAB_SPECIAL, out, err);
+        return vocab_encode(p->vocab, t->data ? t->data + from : "", t->len - from, flags | VOCAB_SPECIAL,
+                            out, err);
     return encode_marked(p, prompt, from, flags, out, err);
 }

@@ -23,7 +23,8 @@ void prompter_close(struct prompter *p);
 /* A rendered prompt: its text, and where content spells control tokens. Zero-initialise. */
 struct prompt {
     struct buf text;
-    size_t *marks; /* [n_marks] ascending byte offsets into text: strictly inside a spelling that is content */
+    size_t
+        *marks; /* [n_marks] ascending byte offsets into text: strictly inside a spelling that is content */
     size_t n_marks, cap_marks;
 };
 void prompt_free(struct prompt *p);
@@ -35,7 +36,7 @@ hasten_status prompter_render(const struct prompter *p, const json_t *messages, 
 
 /* Appends the ids of text[from, end). From 0 the file's BOS is put in front if it asks for one and the template
  * has not written it; from elsewhere the text continues an earlier one. */
-hasten_status prompter_encode(const struct prompter *p, const struct prompt *prompt, size_t from, struct tokens *out,
-                              struct hasten_error *err);
+hasten_status prompter_encode(const struct prompter *p, const struct prompt *prompt, size_t from,
+                              struct tokens *out, struct hasten_error *err);
 
 #endif
