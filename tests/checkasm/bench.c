@@ -1,0 +1,174 @@
+/* checkasm --bench: GB/s and GMAC/s of one thread, beside what this machine can do at most in the same run: int8
+ * products per second (vpdpbusd on registers) and plain reading of memory. Times are CPU time of the thread, the
+ * best of several, so that a busy machine disturbs less. */
+#include "checkasm.h"
+#include "base/cpu.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#define BENCH_K 4864
+#define BENCH_BYTES (256 << 20) /* weights read per decode pass: beyond every cache that matters */
+#define REPEATS 5
+
+static double cpu_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+#if defined(__x86_64__)
+__attribute__((target("avx512f,avx512vnni"))) static double peak_vnni(void)
+{
+    __m512i acc[12];
+    const __m512i a = _mm512_set1_epi8(3), b = _mm512_set1_epi8(2);
+    for (int i = 0; i < 12; i++)
+        acc[i] = _mm512_set1_epi32(i);
+    const double start = cpu_seconds();
+    const int rounds = 3000000;
+    for (int r = 0; r < rounds; r++) {
+#pragma GCC unroll 12
+        for (int i = 0; i < 12; i++) {
+            acc[i] = _mm512_dpbusd_epi32(acc[i], a, b);
+            __asm__ volatile("" : "+v"(acc[i]));
+        }
+    }
+    return rounds * 12.0 * 64 / (cpu_seconds() - start) * 1e-9;
+}
+#endif
+
+static double peak_gmacs(void)
+{
+#if defined(__x86_64__)
+    if (cpu_features() & CPU_AVX512_VNNI)
+        return peak_vnni();
+#endif
+    return 0;
+}
+
+static double read_gbytes(const uint8_t *data)
+{
+    double best = 1e9;
+    for (int rep = 0; rep < REPEATS; rep++) {
+        const double start = cpu_seconds();
+        uint64_t sum[8] = {0};
+        for (size_t i = 0; i < BENCH_BYTES; i += 64)
+            for (size_t j = 0; j < 8; j++) {
+                uint64_t v;
+                memcpy(&v, data + i + 8 * j, 8);
+                sum[j] += v;
+            }
+        for (size_t j = 0; j < 8; j++)
+            __asm__ volatile("" : : "r"(sum[j]));
+        const double t = cpu_seconds() - start;
+        best = t < best ? t : best;
+    }
+    return BENCH_BYTES / best * 1e-9;
+}
+
+static void bench_matmul(const struct kernels *set, const struct quant_type *type, const uint8_t *data, int64_t n)
+{
+    const int64_t k = BENCH_K, row_bytes = k / type->block * type->block_bytes;
+    const int64_t n_rows = n <= 16 ? BENCH_BYTES / row_bytes / 16 * 16 : 256;
+    const struct weight w = {type, data, n_rows, k, row_bytes};
+    struct act a = {set->form_of(type, k), n, k, NULL, 0};
+    a.row_stride = set->act_row_bytes(a.form, k);
+    uint8_t *rows = aligned_alloc(64, (size_t)n * a.row_stride);
+    void *scratch = aligned_alloc(64, (set->matmul_scratch_bytes(&w) + 63) & ~(size_t)63);
+    float *x = malloc((size_t)k * sizeof(float)), *y = malloc((size_t)(n * n_rows) * sizeof(float));
+    struct rng r = {8};
+    for (int64_t i = 0; i < n; i++) {
+        fill_floats(&r, X_RANDOM, k, x);
+        set->act_make(a.form, x, k, rows + (size_t)i * a.row_stride);
+    }
+    a.rows = rows;
+    double best = 1e9;
+    for (int rep = 0; rep < REPEATS; rep++) {
+        const double start = cpu_seconds();
+        set->matmul(&w, &a, 0, n_rows, y, n_rows, scratch);
+        const double t = cpu_seconds() - start;
+        best = t < best ? t : best;
+    }
+    printf("%-5s n %3lld  %7.2f GB/s  %7.1f GMAC/s\n", type->name, (long long)n,
+           (double)(n_rows * row_bytes) / best * 1e-9, (double)(n_rows * k * n) / best * 1e-9);
+    free(rows);
+    free(scratch);
+    free(x);
+    free(y);
+}
+
+/* One layer's worth of attention: 1 or 8 queries over 1,024 positions of one head. */
+static void bench_attention(const struct kernels *set, int64_t d, int64_t n_q)
+{
+    uint16_t *page = calloc((size_t)(2 * d * ATTN_TILE), 2);
+    float *q = calloc((size_t)(n_q * d), 4), *o = calloc((size_t)(n_q * d), 4);
+    struct attn_state state[8];
+    struct attn_visible vis[8];
+    const struct kv_tile tile = {KV_F16, page, page + d * ATTN_TILE};
+    for (int i = 0; i < 8; i++) {
+        state[i] = (struct attn_state){0, 1};
+        vis[i] = (struct attn_visible){0, 64, NULL};
+    }
+    const int rounds = 20000;
+    const double start = cpu_seconds();
+    for (int i = 0; i < rounds; i++)
+        set->attn_tile(&tile, d, d, n_q, q, vis, 0, state, o);
+    const double t = cpu_seconds() - start;
+    printf("attn_tile d %lld, n_q %lld  %.0f ns, %.1f GMAC/s\n", (long long)d, (long long)n_q, t / rounds * 1e9,
+           (double)(2 * d * ATTN_TILE * n_q) * rounds / t * 1e-9);
+    free(page);
+    free(q);
+    free(o);
+}
+
+static void bench_rows(const struct kernels *set)
+{
+    enum { N = 4864, ROUNDS = 20000 };
+    static float x[N], w[N], y[N];
+    static uint8_t row[64 * 1024] __attribute__((aligned(64)));
+    struct rng r = {8};
+    fill_floats(&r, X_RANDOM, N, x);
+    fill_floats(&r, X_RANDOM, N, w);
+#define TIME(name, call)                                                                                           \
+    do {                                                                                                           \
+        const double start = cpu_seconds();                                                                        \
+        for (int i = 0; i < ROUNDS; i++)                                                                           \
+            call;                                                                                                  \
+        printf("%-12s %.2f values/ns\n", name, (double)N * ROUNDS / (cpu_seconds() - start) * 1e-9);               \
+    } while (0)
+    TIME("rms_norm", set->rms_norm(x, w, N, 1e-6f, y));
+    TIME("silu_mul", set->silu_mul(x, w, N, y));
+    TIME("gelu_mul", set->gelu_mul(x, w, N, y));
+    TIME("add", set->add(x, N, y));
+    TIME("act_q8_32", set->act_make(ACT_Q8_32, x, N, row));
+    TIME("act_q8_256", set->act_make(ACT_Q8_256, x, N, row));
+}
+
+int bench(const struct kernels *set)
+{
+    uint8_t *data = malloc(BENCH_BYTES);
+    if (!data)
+        return 2;
+    memset(data, 0x11, BENCH_BYTES);
+    printf("CPU: %s; set: %s; one thread\n", cpu_name(), set->name);
+    for (int t = 0; t < n_types; t++) {
+        const struct quant_type *type = quant_type_get(all_types[t]);
+        printf("-- int8 peak %.0f GMAC/s, memory %.1f GB/s\n", peak_gmacs(), read_gbytes(data));
+        bench_matmul(set, type, data, 1);
+        bench_matmul(set, type, data, 3);
+        bench_matmul(set, type, data, 16);
+        bench_matmul(set, type, data, 512);
+    }
+    bench_attention(set, 64, 1);
+    bench_attention(set, 64, 7);
+    bench_attention(set, 128, 8);
+    bench_attention(set, 256, 4);
+    bench_rows(set);
+    free(data);
+    return 0;
+}
