@@ -1,9 +1,10 @@
 /* `hasten bench`: speed of prefill and decode on a real text.
  *
- * One repetition: an empty sequence, -p tokens of the text in steps of -b with the logits of the last one
- * (prefill, which is also the time to the first token), then -n steps of one token each, the text's next
- * tokens, with their logits (decode). A first repetition warms up and is not counted. Sampling is not part of
- * it. Printed: median and standard deviation over -r repetitions. */
+ * One repetition: the sequence is cut back to -d tokens of the text, then -p tokens are read in one step with
+ * the logits of the last one (prefill, which is also the time to the first token); cut back again, then -n steps
+ * of one token each with their logits (decode). A first repetition warms up and is not counted. Sampling is not
+ * part of it. Printed: median and standard deviation over -r repetitions.
+ */
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/limits.h"
@@ -16,7 +17,7 @@
 
 struct bench_args {
     const char *text;
-    int32_t n_prompt, n_gen, repeat;
+    int32_t n_prompt, n_gen, depth, repeat;
     struct ui ui;
     struct model_args model;
 };
@@ -25,7 +26,9 @@ static const struct option_def bench_defs[] = {
     {"n-prompt", "p", OPT_INT, offsetof(struct bench_args, n_prompt), 1, LIMIT_CONTEXT, "512", "N",
      "tokens of the prompt"},
     {"n-gen", "n", OPT_INT, offsetof(struct bench_args, n_gen), 0, LIMIT_CONTEXT, "128", "N",
-     "tokens decoded after it"},
+     "tokens decoded"},
+    {"depth", "d", OPT_INT, offsetof(struct bench_args, depth), 0, LIMIT_CONTEXT, "0", "N",
+     "tokens in the context before both"},
     {"repeat", "r", OPT_INT, offsetof(struct bench_args, repeat), 1, 1000, "5", "N", "repetitions"},
     {"text", "f", OPT_STRING, offsetof(struct bench_args, text), 0, 0, NULL, "FILE",
      "where the tokens come from [built in]"},
@@ -104,19 +107,24 @@ static hasten_status measure(const struct bench_args *a, struct session *s, cons
     uint64_t t0 = clock_now_ns();
     const volatile int *cancel = interrupt_arm();
     hasten_status st = HASTEN_OK;
+    if (a->depth)
+        st = step(s, t->ids, a->depth, cancel, err);
     for (int32_t r = -1; r < a->repeat && !st; r++) {
-        st = hasten_seq_truncate(s->seq, 0, err);
         uint64_t t1 = clock_now_ns();
-        if (!st)
-            st = step(s, t->ids, a->n_prompt, cancel, err);
+        st = step(s, t->ids + a->depth, a->n_prompt, cancel, err);
         uint64_t t2 = clock_now_ns();
-        for (int32_t i = 0; i < a->n_gen && !st; i++)
-            st = step(s, t->ids + a->n_prompt + i, 1, cancel, err);
+        if (!st)
+            st = hasten_seq_truncate(s->seq, a->depth, err);
         uint64_t t3 = clock_now_ns();
+        for (int32_t i = 0; i < a->n_gen && !st; i++)
+            st = step(s, t->ids + a->depth + i, 1, cancel, err);
+        uint64_t t4 = clock_now_ns();
+        if (!st)
+            st = hasten_seq_truncate(s->seq, a->depth, err);
         if (r >= 0) {
             prefill->tps[prefill->n++] = 1e9 * a->n_prompt / (double)(t2 - t1);
             if (a->n_gen)
-                decode->tps[decode->n++] = 1e9 * a->n_gen / (double)(t3 - t2);
+                decode->tps[decode->n++] = 1e9 * a->n_gen / (double)(t4 - t3);
         }
         ui_progress(ui, "bench", (uint64_t)(r + 2), (uint64_t)a->repeat + 1, "repetitions", t0);
     }
@@ -132,12 +140,13 @@ static int report(const struct bench_args *a, const struct session *s, struct sa
     const char *kernels = hasten_engine_kernels(s->engine);
     int threads = hasten_engine_n_threads(s->engine);
     if (a->ui.json)
-        return cli_json(json_pack("{s:s, s:s, s:i, s:i, s:{s:i, s:f, s:f}, s:{s:i, s:f, s:f}, s:f}", "model",
-                                  s->path.data, "kernels", kernels, "threads", threads, "repeat",
+        return cli_json(json_pack("{s:s, s:s, s:i, s:i, s:i, s:{s:i, s:f, s:f}, s:{s:i, s:f, s:f}, s:f}",
+                                  "model", s->path.data, "kernels", kernels, "threads", threads, "repeat",
                                   (int)a->repeat, "prefill", "n", (int)a->n_prompt, "tps", p, "sd",
                                   deviation(prefill), "decode", "n", (int)a->n_gen, "tps", d, "sd",
                                   deviation(decode), "ttft_ms", 1e3 * a->n_prompt / p));
-    printf("%s, kernels %s, %d threads, %d repetitions\n", s->path.data, kernels, threads, (int)a->repeat);
+    printf("%s, kernels %s, %d threads, %d repetitions at depth %d\n", s->path.data, kernels, threads,
+           (int)a->repeat, (int)a->depth);
     printf("prefill %5d   %9.1f ± %.1f tokens/s   first token after %.0f ms\n", (int)a->n_prompt, p,
            deviation(prefill), 1e3 * a->n_prompt / p);
     if (a->n_gen)
@@ -151,7 +160,7 @@ static int bench(struct bench_args *a, const struct option_group *groups, const 
     struct hasten_engine_settings settings;
     struct session s = {0};
     struct tokens t = {0};
-    int64_t n = (int64_t)a->n_prompt + a->n_gen;
+    int64_t n = (int64_t)a->depth + (a->n_prompt > a->n_gen ? a->n_prompt : a->n_gen);
     model_settings(&a->model, &groups[2], &settings);
     if (settings.n_ctx == 0)
         settings.n_ctx = (int32_t)(n < LIMIT_CONTEXT ? n : LIMIT_CONTEXT);
@@ -161,9 +170,9 @@ static int bench(struct bench_args *a, const struct option_group *groups, const 
     if (!prefill.tps || !decode.tps)
         st = error_set(&err, HASTEN_ERR_MEMORY, "bench: out of memory");
     if (!st && n > settings.n_ctx)
-        st =
-            error_set(&err, HASTEN_ERR_USAGE, "bench: -p and -n need %lld positions (expected at most -c %d)",
-                      (long long)n, (int)settings.n_ctx);
+        st = error_set(&err, HASTEN_ERR_USAGE,
+                       "bench: -d with -p or -n needs %lld positions (expected at most -c %d)", (long long)n,
+                       (int)settings.n_ctx);
     if (!st)
         st = session_open(model, &settings, &a->ui, &s, &err);
     if (!st)
@@ -182,7 +191,7 @@ int cmd_bench(const struct command *c, int argc, char **argv)
 {
     struct bench_args a = {0};
     struct option_group groups[] = {ui_group(&a.ui),
-                                    {.title = "Measurement:", .defs = bench_defs, .n = 4, .dst = &a},
+                                    {.title = "Measurement:", .defs = bench_defs, .n = 5, .dst = &a},
                                     model_group(&a.model)};
     struct option_positionals pos;
     struct hasten_error err;

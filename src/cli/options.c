@@ -77,8 +77,8 @@ static hasten_status parse_seed(const char *text, uint64_t *out, struct hasten_e
     char *end;
     errno = 0;
     unsigned long long x = strtoull(text, &end, 0);
-    if (end == text || *end || errno || text[0] == '-')
-        return error_set(err, HASTEN_ERR_USAGE, "'%s' (expected an integer from 0 to 18446744073709551615)",
+    if (end == text || *end || errno || text[0] == '-' || x > INT64_MAX)
+        return error_set(err, HASTEN_ERR_USAGE, "'%s' (expected an integer from 0 to 9223372036854775807)",
                          text);
     *out = x;
     return HASTEN_OK;

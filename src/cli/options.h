@@ -14,7 +14,7 @@
 enum option_type {
     OPT_FLAG,   /* bool */
     OPT_INT,    /* int32_t in [lo, hi] */
-    OPT_SEED,   /* uint64_t */
+    OPT_SEED,   /* uint64_t up to 2^63 - 1, which JSON readers' integers hold */
     OPT_FLOAT,  /* float in [lo, hi] */
     OPT_STRING, /* const char * */
     OPT_SIZE,   /* uint64_t bytes: 1048576, 512M, 4G, 1.5GiB */

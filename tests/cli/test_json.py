@@ -256,7 +256,8 @@ class Others(unittest.TestCase):
         self.assertEqual((r["threads"], r["affinity_cpus"], r["kernels"]), (1, 1, "plain"))
 
     def test_bench(self):
-        r = json.loads(hasten("bench", tiny("llama"), "-p", 40, "-n", 5, "-r", 3, "--json"))
+        r = json.loads(hasten("bench", tiny("llama"), "-p", 40, "-n", 5, "-d", 70, "-r", 3, "--json"))
+        self.assertEqual((r["depth"], r["repeat"]), (70, 3))
         for part, n in (("prefill", 40), ("decode", 5)):
             self.assertEqual(r[part]["n"], n)
             self.assertGreater(r[part]["tps"], 0)
