@@ -85,6 +85,7 @@ struct jiter { /* what Python would give as a generator: can be walked once */
     struct jlist *list;
     size_t pos;
     const char *what;
+    const char *error; /* not NULL: what walking it fails with */
 };
 struct jloop {
     struct jlist *items;
@@ -233,8 +234,7 @@ bool jinja_is(const struct jparse *p, const char *name); /* the current token is
 bool jinja_expect(struct jparse *p, enum jtok type);
 bool jinja_unexpected(struct jparse *p, const struct jtoken *t);
 bool jinja_expr(struct jparse *p, bool with_cond, struct jnode **out);
-bool jinja_tuple(struct jparse *p, bool with_cond, const char *end_name, bool explicit_parens,
-                 struct jnode **out);
+bool jinja_tuple(struct jparse *p, bool with_cond, bool explicit_parens, struct jnode **out);
 bool jinja_primary(struct jparse *p, struct jnode **out);
 bool jinja_filter_suffix(struct jparse *p, struct jnode **out);
 bool jinja_parse_body(struct jparse *p); /* the whole template into p->t->body */

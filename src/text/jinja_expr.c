@@ -95,22 +95,29 @@ static bool parse_name(struct jparse *p, struct jnode **out)
 static bool parse_string(struct jparse *p, struct jnode **out)
 {
     struct jtoken t = p->cur;
+    char *joined = NULL;
+    size_t len = t.len, cap = 0;
     if (!jinja_next(p))
         return false;
     while (p->cur.type == T_STRING) {
-        size_t n = (size_t)t.len + p->cur.len;
-        char *s = jarena_grow(&p->t->arena, t.s, t.len, n);
-        if (!s)
-            return jinja_parse_memory(p);
-        memcpy(s + t.len, p->cur.s, p->cur.len);
-        t.s = s;
-        t.len = (uint32_t)n;
+        if (len + p->cur.len > cap) {
+            cap = (len + p->cur.len) * 2;
+            char *s = jarena_bytes(&p->t->arena, cap);
+            if (!s)
+                return jinja_parse_memory(p);
+            if (len)
+                memcpy(s, t.s, len);
+            t.s = joined = s;
+        }
+        if (p->cur.len)
+            memcpy(joined + len, p->cur.s, p->cur.len);
+        len += p->cur.len;
         if (!jinja_next(p))
             return false;
     }
     if (!(*out = jinja_node(p, N_CONST, t.pos)))
         return false;
-    (*out)->value = jv_str(t.s, t.len);
+    (*out)->value = jv_str(t.s, len);
     return true;
 }
 
@@ -165,7 +172,7 @@ bool jinja_primary(struct jparse *p, struct jnode **out)
     case T_FLOAT:
         return parse_const(p, jv_float(p->cur.f), out);
     case T_LPAREN:
-        return jinja_next(p) && jinja_tuple(p, true, NULL, true, out) && jinja_expect(p, T_RPAREN);
+        return jinja_next(p) && jinja_tuple(p, true, true, out) && jinja_expect(p, T_RPAREN);
     case T_LBRACKET:
         return parse_list(p, out);
     case T_LBRACE:
@@ -548,14 +555,12 @@ bool jinja_expr(struct jparse *p, bool with_cond, struct jnode **out)
     return true;
 }
 
-static bool tuple_end(const struct jparse *p, const char *end_name)
+static bool tuple_end(const struct jparse *p)
 {
-    return p->cur.type == T_VAR_END || p->cur.type == T_BLOCK_END || p->cur.type == T_RPAREN ||
-           (end_name && jinja_is(p, end_name));
+    return p->cur.type == T_VAR_END || p->cur.type == T_BLOCK_END || p->cur.type == T_RPAREN;
 }
 
-bool jinja_tuple(struct jparse *p, bool with_cond, const char *end_name, bool explicit_parens,
-                 struct jnode **out)
+bool jinja_tuple(struct jparse *p, bool with_cond, bool explicit_parens, struct jnode **out)
 {
     struct jnode *first = NULL, **tail = &first;
     uint32_t pos = p->cur.pos;
@@ -563,7 +568,7 @@ bool jinja_tuple(struct jparse *p, bool with_cond, const char *end_name, bool ex
     for (;;) {
         if (first && !jinja_expect(p, T_COMMA))
             return false;
-        if (tuple_end(p, end_name))
+        if (tuple_end(p))
             break;
         if (!jinja_expr(p, with_cond, tail))
             return false;

@@ -486,7 +486,7 @@ static bool global_dict(struct jrun *r, struct jcall *c, struct jval *out)
 static bool global_refused(struct jrun *r, struct jcall *c, struct jval *out)
 {
     (void)out;
-    return jinja_fail(r, "the function '%s' is not supported", c->fn->name);
+    return jinja_fail(r, "'%s' is not supported", c->fn->name);
 }
 
 static const struct jbuiltin globals[] = {
@@ -497,6 +497,7 @@ static const struct jbuiltin globals[] = {
     {"namespace", "*", global_dict, J_NS},
     {"raise_exception", "message", global_raise, 0},
     {"range", "/ /? /?", global_range, 0},
+    {"self", "*", global_refused, 0},
     {"strftime_now", "format", global_strftime, 0},
 };
 

@@ -331,7 +331,7 @@ static bool filter_first_last(struct jrun *r, struct jcall *c, struct jval *out)
     struct jlist *l;
     const struct jval *v = &c->self;
     *out = jv_undef(J_HINT_TEXT, empty, sizeof empty - 1);
-    if (v->type == J_ITER && !c->fn->op) {
+    if (v->type == J_ITER && !c->fn->op && !v->u.iter->error) {
         if (v->u.iter->pos < v->u.iter->list->n)
             *out = v->u.iter->list->v[v->u.iter->pos++];
         return true;
@@ -377,12 +377,14 @@ static bool filter_reverse(struct jrun *r, struct jcall *c, struct jval *out)
 static bool filter_items(struct jrun *r, struct jcall *c, struct jval *out)
 {
     struct jlist *l;
-    if (c->self.type != J_UNDEF && c->self.type != J_DICT)
-        return jinja_fail(r, "items needs a mapping, not '%s'", jv_type_name(&c->self));
     struct jval view = {.type = J_VIEW, .flag = J_VIEW_ITEMS, .u.dict = c->self.u.dict};
-    if (!jinja_list_of(r, c->self.type == J_DICT ? &view : &c->self, &l))
+    if (c->self.type == J_DICT ? !jinja_list_of(r, &view, &l) : !jlist_new(r, 0, &l))
         return false;
-    return jinja_iter_new(r, "generator", l, out);
+    if (!jinja_iter_new(r, "generator", l, out))
+        return false;
+    if (c->self.type != J_UNDEF && c->self.type != J_DICT)
+        out->u.iter->error = "the filter items needs a mapping";
+    return true;
 }
 
 static bool filter_sum(struct jrun *r, struct jcall *c, struct jval *out)
@@ -400,6 +402,12 @@ static bool filter_sum(struct jrun *r, struct jcall *c, struct jval *out)
     return true;
 }
 
+static bool push_list(struct jrun *r, struct jlist *to, struct jlist *row)
+{
+    struct jval v = jv_list(row);
+    return jlist_push(r, to, &v);
+}
+
 static bool filter_batch(struct jrun *r, struct jcall *c, struct jval *out)
 {
     struct jlist *l, *res, *row = NULL;
@@ -409,19 +417,18 @@ static bool filter_batch(struct jrun *r, struct jcall *c, struct jval *out)
         return jinja_fail(r, "batch: the count must be an integer");
     double count = jv_as_float(&c->a[0]);
     for (size_t i = 0; i < l->n; i++) {
-        if (!row || (double)row->n == count) {
-            if (!jlist_new(r, 0, &row))
-                return false;
-            struct jval v = jv_list(row);
-            if (!jlist_push(r, res, &v))
-                return false;
-        }
+        if (!row && !jlist_new(r, 0, &row))
+            return false;
+        if ((double)row->n == count && (!push_list(r, res, row) || !jlist_new(r, 0, &row)))
+            return false;
         if (!jlist_push(r, row, &l->v[i]))
             return false;
     }
     while (row && c->given[1] && c->a[1].type != J_NONE && (double)row->n < count)
         if (!jlist_push(r, row, &c->a[1]) || !jinja_work(r, 16))
             return false;
+    if (row && !push_list(r, res, row))
+        return false;
     return jinja_iter_new(r, "generator", res, out);
 }
 

@@ -162,10 +162,24 @@ static bool put_number(struct jbuild *b, const struct jval *v, const struct spec
     return put_padded(b, t, strlen(t), p, true);
 }
 
+/* %c: a code point, or a string of one. */
+static bool put_char(struct jbuild *b, const struct jval *v, const struct spec *p)
+{
+    char t[4];
+    if (v->type == J_STR && jcp_count(v->u.s, v->len) == 1)
+        return put_padded(b, v->u.s, v->len, p, false);
+    int64_t cp = jv_is_int(v) ? jv_as_int(v) : -1;
+    if (cp < 0 || cp > 0x10ffff || (cp >= 0xd800 && cp < 0xe000))
+        return jinja_fail(b->r, "%%c requires a character or its code point");
+    return put_padded(b, t, jcp_put(t, (uint32_t)cp), p, false);
+}
+
 static bool put_formatted(struct jbuild *b, const struct jval *v, const struct spec *p)
 {
     struct jval s;
     switch (p->type) {
+    case 'c':
+        return put_char(b, v, p);
     case 's':
     case 'r': {
         struct jbuild t = {.r = b->r};
@@ -272,7 +286,8 @@ bool jinja_percent(struct jrun *r, const struct jval *fmt, const struct jval *ar
         if (!put_formatted(&b, x, &p))
             return false;
     }
-    if (!named && used < n && args->type != J_DICT && args->type != J_LIST)
+    bool mapping = args->type == J_DICT || args->type == J_LIST || args->type == J_RANGE || args->type == J_UNDEF;
+    if (!named && used < n && !mapping) /* as Python, which asks whether the argument can be subscribed */
         return jinja_fail(r, "not all arguments were used by the format");
     return jb_done(&b, out);
 }

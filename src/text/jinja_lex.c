@@ -198,6 +198,10 @@ static bool lex_comment(struct jparse *p, size_t at, char sign)
         resume(p, block_end(p, signed_end ? i - 1 : i, '#'));
         return true;
     }
+    if (body >= p->t->len) { /* nothing after it: jinja2 lets that pass */
+        p->at = p->t->len;
+        return true;
+    }
     return jinja_syntax(p, (uint32_t)at, "this comment has no end tag");
 }
 
@@ -216,6 +220,10 @@ static bool lex_raw(struct jparse *p, struct jtoken *t)
         set_data(p, t, from, strip_before(p, from, i, sign_at(p, i + 2), true));
         p->mode = LEX_ROOT;
         resume(p, end);
+        return true;
+    }
+    if (from == p->t->len) {
+        *t = (struct jtoken){.type = T_EOF, .pos = (uint32_t)from};
         return true;
     }
     return jinja_syntax(p, p->begin_pos, "this raw block has no end tag");

@@ -562,13 +562,8 @@ static bool plain_item(struct jrun *r, const struct jval *v, const struct jval *
 bool jinja_attr(struct jrun *r, const struct jval *v, const char *name, size_t len, struct jval *out)
 {
     bool found;
-    if (v->type == J_UNDEF) {
-        if (len > 4 && name[0] == '_' && name[1] == '_' && name[len - 1] == '_' && name[len - 2] == '_') {
-            *out = jv_undef(J_HINT_ATTR, name, len);
-            return true;
-        }
+    if (v->type == J_UNDEF)
         return jinja_undef_error(r, v);
-    }
     if (v->type == J_NS) {
         struct jval *x;
         if (!jdict_find_str(r, v->u.dict, name, len, &x))
@@ -663,10 +658,8 @@ bool jinja_slice(struct jrun *r, const struct jval *v, const struct jval *lo, co
     int64_t n, s = 1, from, to;
     if (v->type == J_UNDEF)
         return jinja_undef_error(r, v);
-    if (v->type != J_STR && v->type != J_LIST && v->type != J_TUPLE && v->type != J_RANGE) {
-        *out = jv_undef(J_HINT_TEXT, "this value cannot be sliced", 27);
-        return true;
-    }
+    if (v->type != J_STR && v->type != J_LIST && v->type != J_TUPLE && v->type != J_RANGE)
+        return jinja_fail(r, "'%s' object cannot be sliced", jv_type_name(v));
     if (step->type != J_NONE) {
         if (!jv_is_int(step) || !(s = jv_as_int(step)))
             return jinja_fail(r, "a slice's step must be an integer other than zero");

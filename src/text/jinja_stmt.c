@@ -63,22 +63,22 @@ static bool target_name(struct jparse *p, struct jnode **out, bool with_namespac
     return true;
 }
 
-static bool parse_target(struct jparse *p, const char *end_name, bool with_namespace, struct jnode **out);
+static bool parse_target(struct jparse *p, bool with_namespace, struct jnode **out);
 
-static bool target_item(struct jparse *p, const char *end_name, bool with_namespace, struct jnode **out)
+static bool target_item(struct jparse *p, bool with_namespace, struct jnode **out)
 {
     if (p->cur.type != T_LPAREN)
         return target_name(p, out, with_namespace);
     if (depth_enter(&p->depth))
         return jinja_syntax(p, p->cur.pos, "nested deeper than %d", LIMIT_TEMPLATE_DEPTH);
-    if (!jinja_next(p) || !parse_target(p, end_name, with_namespace, out) || !jinja_expect(p, T_RPAREN))
+    if (!jinja_next(p) || !parse_target(p, with_namespace, out) || !jinja_expect(p, T_RPAREN))
         return false;
     depth_leave(&p->depth);
     return true;
 }
 
 /* name, ns.attr, or a (nested) tuple of them. */
-static bool parse_target(struct jparse *p, const char *end_name, bool with_namespace, struct jnode **out)
+static bool parse_target(struct jparse *p, bool with_namespace, struct jnode **out)
 {
     struct jnode *first = NULL, **tail = &first;
     uint32_t pos = p->cur.pos;
@@ -86,10 +86,9 @@ static bool parse_target(struct jparse *p, const char *end_name, bool with_names
     for (;;) {
         if (first && !jinja_expect(p, T_COMMA))
             return false;
-        if (p->cur.type == T_VAR_END || p->cur.type == T_BLOCK_END || p->cur.type == T_RPAREN ||
-            (end_name && jinja_is(p, end_name)))
+        if (p->cur.type == T_VAR_END || p->cur.type == T_BLOCK_END || p->cur.type == T_RPAREN)
             break;
-        if (!target_item(p, end_name, with_namespace, tail))
+        if (!target_item(p, with_namespace, tail))
             return false;
         tail = &(*tail)->next;
         if (p->cur.type != T_COMMA)
@@ -115,11 +114,11 @@ static bool parse_for(struct jparse *p, struct jnode *n)
     bool soft = p->soft;
     n->kind = N_FOR;
     p->all_loops++;
-    if (!parse_target(p, "in", false, &n->a))
+    if (!parse_target(p, false, &n->a))
         return false;
     if (!jinja_is(p, "in"))
         return jinja_syntax(p, p->cur.pos, "expected 'in' after the targets of a for loop");
-    if (!jinja_next(p) || !jinja_tuple(p, false, "recursive", false, &n->b))
+    if (!jinja_next(p) || !jinja_tuple(p, false, false, &n->b))
         return false;
     p->soft = false;
     if (jinja_is(p, "if") && (!jinja_next(p) || !jinja_expr(p, true, &n->c)))
@@ -151,7 +150,7 @@ static bool parse_if(struct jparse *p, struct jnode *n)
     p->soft = true;
     for (struct jnode **tail = &n->list;; tail = &(*tail)->next) {
         struct jnode *branch = *tail = jinja_node(p, N_ARG, p->cur.pos);
-        if (!branch || !jinja_tuple(p, false, NULL, false, &branch->a) || !parse_body(p, ends, &branch->list))
+        if (!branch || !jinja_tuple(p, false, false, &branch->a) || !parse_body(p, ends, &branch->list))
             return false;
         if (!jinja_is(p, "elif"))
             break;
@@ -184,10 +183,10 @@ static bool parse_filters(struct jparse *p, struct jnode **out, bool first)
 static bool parse_set(struct jparse *p, struct jnode *n)
 {
     n->kind = N_SET;
-    if (!parse_target(p, NULL, true, &n->a))
+    if (!parse_target(p, true, &n->a))
         return false;
     if (p->cur.type == T_ASSIGN)
-        return jinja_next(p) && jinja_tuple(p, true, NULL, false, &n->b);
+        return jinja_next(p) && jinja_tuple(p, true, false, &n->b);
     n->kind = N_SETBLOCK;
     return parse_filters(p, &n->b, false) && parse_last_body(p, "endset", &n->list);
 }
@@ -232,8 +231,11 @@ static bool parse_function(struct jparse *p, struct jnode *n, const char *end)
     if (!parse_last_body(p, end, &n->list))
         return false;
     for (struct jnode *q = n->els; q; q = q->next)
-        if (strcmp(q->name, "caller") == 0)
+        if (strcmp(q->name, "caller") == 0 && (flags & MACRO_CALLER)) {
+            if (!q->a)
+                return jinja_syntax(p, q->pos, "a parameter called 'caller' needs a default");
             flags &= (uint8_t)~MACRO_CALLER; /* an ordinary parameter then */
+        }
     n->flags = flags;
     if (outer)
         *outer |= flags;
@@ -277,7 +279,7 @@ static bool parse_with(struct jparse *p, struct jnode *n)
         if (n->els && !jinja_expect(p, T_COMMA))
             return false;
         struct jnode *pair = *tail = jinja_node(p, N_ARG, p->cur.pos);
-        if (!pair || !parse_target(p, NULL, false, &pair->a) || !jinja_expect(p, T_ASSIGN) ||
+        if (!pair || !parse_target(p, false, &pair->a) || !jinja_expect(p, T_ASSIGN) ||
             !jinja_expr(p, true, &pair->b))
             return false;
     }
@@ -364,7 +366,7 @@ static bool is_end(const struct jparse *p, const char *const *ends)
 static bool parse_output(struct jparse *p, struct jnode **out)
 {
     struct jnode *n = *out = jinja_node(p, N_PRINT, p->cur.pos);
-    if (!n || !jinja_next(p) || !jinja_tuple(p, true, NULL, false, &n->list))
+    if (!n || !jinja_next(p) || !jinja_tuple(p, true, false, &n->list))
         return false;
     n->pos = n->list->pos;
     return jinja_expect(p, T_VAR_END);

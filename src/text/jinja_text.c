@@ -230,7 +230,7 @@ bool jinja_put_repr(struct jbuild *b, const struct jval *v)
     case J_ITER:
     case J_FUNC:
     case J_METHOD:
-        return jinja_fail(b->r, "a %s has no text of its own", v->type == J_ITER ? v->u.iter->what
+        return jinja_fail(b->r, "the text of a %s is not supported", v->type == J_ITER ? v->u.iter->what
                                                                                 : jv_type_name(v));
     default:
         break;
@@ -270,12 +270,13 @@ bool jinja_concat(struct jrun *r, const struct jval *a, const struct jval *b, st
     if (n > LIMIT_TEMPLATE_MEMORY)
         return jinja_fail(r, "a string grew beyond the memory limit of %u bytes", LIMIT_TEMPLATE_MEMORY);
     const char *before = r->arena.cur;
+    size_t old = a->len, added = b->len; /* out may be a or b */
     char *p = jarena_grow(&r->arena, a->u.s, a->len, n);
     if (!p)
         return jinja_no_memory(r);
-    memcpy(p + a->len, b->u.s, b->len);
+    memcpy(p + old, b->u.s, added);
     *out = jv_str(p, n);
-    return jinja_work(r, p + a->len == before ? b->len : n);
+    return jinja_work(r, p + old == before ? added : n);
 }
 
 bool jinja_escape_html(struct jrun *r, const struct jval *v, struct jval *out)
@@ -314,7 +315,7 @@ static bool put_json_str(struct jbuild *b, const struct jval *v, bool ascii)
             s = cp == '\n' ? "\\n" : cp == '\r' ? "\\r" : "\\t";
         else if (cp == '\b' || cp == '\f')
             s = cp == '\b' ? "\\b" : "\\f";
-        else if (cp < 0x20 || (ascii && cp > 0x7e && cp < 0x10000 && cp != 0x7f))
+        else if (cp < 0x20 || (ascii && cp > 0x7e && cp < 0x10000))
             snprintf(t, sizeof t, "\\u%04x", cp), s = t;
         else if (ascii && cp >= 0x10000)
             snprintf(t, sizeof t, "\\u%04x\\u%04x", 0xd800 + ((cp - 0x10000) >> 10), 0xdc00 + (cp & 0x3ff)), s = t;

@@ -269,7 +269,13 @@ bool jinja_hash(struct jrun *r, const struct jval *v, uint32_t *out)
         *out = h;
         return true;
     }
+    case J_RANGE:
+        *out = v->u.range->n ? (uint32_t)mix((uint64_t)v->u.range->start * 31 + (uint64_t)v->u.range->n) : 1;
+        return true;
     case J_NS:
+    case J_ITER:
+    case J_LOOP:
+    case J_METHOD:
     case J_MACRO:
     case J_FUNC:
         *out = (uint32_t)mix((uint64_t)(uintptr_t)v->u.macro);
@@ -492,6 +498,8 @@ bool jinja_list_of(struct jrun *r, const struct jval *v, struct jlist **out)
         return jinja_work(r, (uint64_t)v->u.range->n * 16);
     case J_ITER: {
         struct jiter *it = v->u.iter;
+        if (it->error)
+            return jinja_fail(r, "%s", it->error);
         l->v = it->list->v + it->pos;
         l->n = l->cap = it->list->n - it->pos;
         it->pos = it->list->n;

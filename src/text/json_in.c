@@ -64,6 +64,7 @@ hasten_status json_parse(const char *what, const char *text, size_t len, json_t 
     if (!j) {
         if (json_error_code(&e) == json_error_out_of_memory)
             return error_set(err, HASTEN_ERR_MEMORY, "%s: no memory for %zu bytes of JSON", what, len);
+        /* jansson points behind the token; name the token's last character */
         size_t at = e.position < 0 ? 0 : (size_t)e.position < len ? (size_t)e.position : len;
         struct place p = place_of(text, at > 0 ? at - 1 : 0);
         return error_set(err, HASTEN_ERR_FILE, "%s: line %d, column %d: %s", what, p.line, p.column, e.text);
