@@ -206,14 +206,15 @@ static int info(const struct info_args *a, const char *path, const struct gguf *
         return cli_fail(&err);
     f.has_template = template.len > 0;
     count_tensors(&f);
-    if (vocab_open(g, &v, &err) == HASTEN_OK) {
-        f.vocab = vocab_describe(v);
-        f.n_vocab = vocab_size(v);
-    }
+    /* before anything else is open, so that the plan counts what a run would */
     if (gguf_n_tensors(g) > 0)
         plan_memory(&f, settings);
     else
         snprintf(f.why_no_plan, sizeof f.why_no_plan, "the file has no tensors");
+    if (vocab_open(g, &v, &err) == HASTEN_OK) {
+        f.vocab = vocab_describe(v);
+        f.n_vocab = vocab_size(v);
+    }
     int rc = a->ui.json ? print_json(&f, a->tensors) : print_table(&f, a->tensors);
     vocab_close(v);
     return rc;
