@@ -57,6 +57,12 @@ int bpe_token_bytes(struct gguf_str text, struct buf *out)
     return 0;
 }
 
+/* Text must never become a control token, by no merge. */
+static bool is_text_token(const struct vocab *v, int32_t id)
+{
+    return vocab_type(v, id) != VOCAB_CONTROL && vocab_type(v, id) != VOCAB_UNKNOWN;
+}
+
 /* ---- merges ------------------------------------------------------------------------------------------- */
 
 static uint64_t pair_hash(const struct vocab *v, uint32_t left, uint32_t right)
@@ -98,9 +104,18 @@ static int merge_add(struct vocab *v, struct bpe_merge m)
     return -1;
 }
 
+/* The token with this text. Trainers number tokens as they merge them, so the guess, the token after the last
+ * merge's result, is nearly always right. */
+static int32_t find_result(const struct vocab *v, int32_t guess, const char *s, size_t len)
+{
+    if (guess < v->n && !v->index.duplicates && v->texts[guess].len == len && memcmp(v->texts[guess].data, s, len) == 0)
+        return guess;
+    return token_index_find(&v->index, v->texts, s, len);
+}
+
 /* Reads "left right" into a merge; both and their concatenation must be tokens that text may become. */
 static hasten_status merge_parse(const struct vocab *v, const char *path, int64_t i, struct gguf_str s,
-                                 struct bpe_merge *m, struct hasten_error *err)
+                                 int32_t guess, struct bpe_merge *m, struct hasten_error *err)
 {
     const char *gap = s.len ? memchr(s.data, ' ', s.len) : NULL;
     size_t left_len = gap ? (size_t)(gap - s.data) : 0, right_len = gap ? s.len - left_len - 1 : 0;
@@ -112,14 +127,15 @@ static hasten_status merge_parse(const struct vocab *v, const char *path, int64_
     memcpy(joined + left_len, gap + 1, right_len);
     int32_t ids[3] = {token_index_find(&v->index, v->texts, s.data, left_len),
                       token_index_find(&v->index, v->texts, gap + 1, right_len),
-                      token_index_find(&v->index, v->texts, joined, left_len + right_len)};
+                      find_result(v, guess, joined, left_len + right_len)};
     for (int k = 0; k < 3; k++) {
         const char *what = k == 0 ? "left side" : k == 1 ? "right side" : "result";
         if (ids[k] < 0)
             return error_set(err, HASTEN_ERR_FILE, "%s: tokenizer.ggml.merges[%lld]: the %s of '%.*s' is not in the vocabulary",
                              path, (long long)i, what, (int)(s.len < 80 ? s.len : 80), s.data);
-        if (vocab_type(v, ids[k]) == VOCAB_CONTROL)
-            return error_set(err, HASTEN_ERR_FILE, "%s: tokenizer.ggml.merges[%lld]: the %s of '%.*s' is a control token",
+        if (!is_text_token(v, ids[k]))
+            return error_set(err, HASTEN_ERR_FILE,
+                             "%s: tokenizer.ggml.merges[%lld]: the %s of '%.*s' is a control token",
                              path, (long long)i, what, (int)(s.len < 80 ? s.len : 80), s.data);
     }
     *m = (struct bpe_merge){.left = (uint32_t)ids[0], .right = (uint32_t)ids[1], .rank = (uint32_t)i, .id = ids[2]};
@@ -142,7 +158,8 @@ static hasten_status bpe_open_merges(struct vocab *v, const struct gguf *g, stru
         return error_set(err, HASTEN_ERR_LIMIT, "%s: %s has %lld entries; the limit is %d", gguf_path(g), key,
                          (long long)n, LIMIT_VOCAB);
     uint64_t size = 16;
-    while (size < (uint64_t)n * 2)
+    int32_t last = 0;
+    while (size / 4 * 3 < (uint64_t)n)
         size *= 2;
     v->merges = mem_array(size, sizeof *v->merges);
     if (!v->merges)
@@ -153,11 +170,13 @@ static hasten_status bpe_open_merges(struct vocab *v, const struct gguf *g, stru
     for (int64_t i = 0; i < n; i++) {
         struct gguf_str s;
         struct bpe_merge m;
+        int32_t guess = i ? last + 1 : 0;
         st = gguf_array_str(g, key, i, &s, err);
         if (!st)
-            st = merge_parse(v, gguf_path(g), i, s, &m, err);
+            st = merge_parse(v, gguf_path(g), i, s, guess, &m, err);
         if (st)
             return st;
+        last = m.id;
         if (merge_add(v, m))
             return error_set(err, HASTEN_ERR_LIMIT, "%s: %s[%lld]: too many collisions", gguf_path(g), key, (long long)i);
     }
@@ -184,7 +203,7 @@ hasten_status bpe_open(struct vocab *v, const struct gguf *g, struct hasten_erro
         char u[4];
         int n = utf8_encode(byte_to_cp(b), u);
         int32_t id = token_index_find(&v->index, v->texts, u, (size_t)n);
-        if (id >= 0 && vocab_type(v, id) == VOCAB_CONTROL)
+        if (id >= 0 && !is_text_token(v, id))
             return error_set(err, HASTEN_ERR_FILE, "%s: token %d stands for byte 0x%02X but is a control token",
                              gguf_path(g), id, b);
         v->byte_id[b] = id;

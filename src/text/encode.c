@@ -65,7 +65,6 @@ hasten_status vocab_encode(const struct vocab *v, const char *text, size_t len, 
     unicode_nfc_free(&w.nfc);
     buf_free(&w.escaped);
     mem_free(w.syms);
-    mem_free(w.pairs);
     mem_free(w.heap);
     if (rc) {
         out->n = mark;

@@ -16,13 +16,15 @@ enum pretok { PRETOK_SMOLLM, PRETOK_QWEN2 };
 /* ---- token_index.c: written form -> id ---------------------------------------------------------------- */
 
 struct token_slot {
-    uint32_t tag; /* upper half of the hash */
-    int32_t id;   /* -1: free */
+    uint64_t head; /* first 8 bytes of the text, zeros behind: short tokens are compared without leaving the slot */
+    int32_t id;    /* -1: free */
+    uint16_t len, tag;
 };
 
-struct token_index { /* open addressing, at most half full */
+struct token_index { /* open addressing, at most three quarters full */
     struct token_slot *slots;
     uint64_t mask, seed;
+    bool duplicates; /* some text was entered twice */
 };
 
 /* Room for n tokens. 0, or -1 when out of memory. */
@@ -73,7 +75,7 @@ struct vocab {
     int32_t byte_id[256]; /* token of a single byte; -1: none (BPE only) */
 
     /* BPE */
-    struct bpe_merge *merges; /* hash table of pairs, at most half full */
+    struct bpe_merge *merges; /* hash table of pairs, at most three quarters full */
     uint64_t merge_mask, merge_seed;
 
     /* SentencePiece */
@@ -102,6 +104,7 @@ struct symbol {
     uint32_t start, len; /* bytes of the text it stands for; len 0: merged into its left neighbour */
     uint32_t chars;      /* characters of them */
     int32_t prev, next;  /* neighbours; -1: none */
+    int32_t pair;        /* heap only: what it and its right neighbour become; -1: nothing */
 };
 
 struct merge_cand { /* ordered by (rank, id, pos) */
@@ -119,7 +122,6 @@ struct encode_work {
     const char *text;   /* what symbols point into */
     struct symbol *syms;
     int64_t n_syms, cap_syms;
-    struct merge_cand *pairs; /* [cap_syms]: pairs[i] is the merge of symbol i with its right neighbour */
     struct merge_cand *heap;
     int64_t n_heap, cap_heap;
 };
