@@ -4,11 +4,11 @@
 #include "kernels/ref/twin_blocks.h"
 #include "kernels/sets.h"
 
-#define KERNELS_OF(set)                                                                                            \
-    .act_row_bytes = act_row_bytes_common, .act_make = set##_act_make, .matmul = set##_matmul,                     \
-    .matmul_scratch_bytes = set##_matmul_scratch_bytes, .rms_norm = set##_rms_norm, .rope = set##_rope,            \
-    .silu_mul = set##_silu_mul, .gelu_mul = set##_gelu_mul, .add = set##_add, .scale = set##_scale,                \
-    .kv_store = set##_kv_store, .attn_tile = set##_attn_tile, .attn_merge = set##_attn_merge,                      \
+#define KERNELS_OF(set)                                                                                      \
+    .act_row_bytes = act_row_bytes_common, .act_make = set##_act_make, .matmul = set##_matmul,               \
+    .matmul_scratch_bytes = set##_matmul_scratch_bytes, .rms_norm = set##_rms_norm, .rope = set##_rope,      \
+    .silu_mul = set##_silu_mul, .gelu_mul = set##_gelu_mul, .add = set##_add, .scale = set##_scale,          \
+    .kv_store = set##_kv_store, .attn_tile = set##_attn_tile, .attn_merge = set##_attn_merge,                \
     .attn_finish = set##_attn_finish, .row_gather = row_gather_decode
 
 const struct kernels *kernels_reference(void)
@@ -47,5 +47,6 @@ bool kernels_supports(const struct quant_type *type)
 {
     if (!type || !type->decode)
         return false;
-    return type->id == QUANT_F32 || type->id == QUANT_F16 || type->id == QUANT_BF16 || twin_format_get(type->id);
+    return type->id == QUANT_F32 || type->id == QUANT_F16 || type->id == QUANT_BF16 ||
+           twin_format_get(type->id);
 }

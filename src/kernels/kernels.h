@@ -1,16 +1,15 @@
 /* Arithmetic, and nothing else: the table of kernels that the forward pass calls.
  *
- * Three sets exist. `reference`: plain C on float activations with f64 sums, the truth. `plain`: plain C twins
- * of the fast kernels, the same operations in the same order (fmaf, same blocks, same rounding), so that each
- * fast kernel equals its twin under memcmp. `avx512`: the fast ones. The *_init functions fill the table; an
- * instruction set overwrites entries of `plain`.
+ * Three sets exist. `reference`: plain C on float activations with f64 sums, the truth. `plain`: plain C
+ * twins of the fast kernels, the same operations in the same order (fmaf, same blocks, same rounding), so that each fast
+ * kernel equals its twin under memcmp. `avx512`: the fast ones. Each is one constant table in kernels.c.
  *
  * Row invariance (design rule 2): the result of a row never depends on how many rows share the call, nor on
  * [row0, row1). Work is split over output rows only; sums run over fixed blocks in ascending order.
  *
  * Activations. int8 with one f32 scale per group of 32 (ACT_Q8_32) or 256 (ACT_Q8_256) values:
- * d = amax / 127, q = round-to-nearest-even(x * (127 / amax)). A group with amax < 2^-100 is all zeros (d = 0). A
- * group with a NaN or an infinity has d = NaN, q = 0: the outputs of that row, and of no other, become NaN.
+ * d = amax / 127, q = round-to-nearest-even(x * (127 / amax)). A group with amax < 2^-100 is zeros (d = 0).
+ * A group with a NaN or an infinity has d = NaN, q = 0: the outputs of that row, and of no other, become NaN.
  *
  * Canonical quantised dot product:
  *   32-blocks (Q4_0 Q4_1 Q5_0 Q5_1 Q8_0), offsets folded in exactly:
@@ -21,13 +20,13 @@
  *   256-blocks (Q2_K ... Q6_K), sub-block scales applied in integers:
  *       i_b  = sum over sub-blocks of scale_j * (sum of (q_w - offset) * q_x)          exact int32
  *       acc  = fmaf(d_w * d_x, (float)i_b, acc)
- *       acc2 = fmaf(dmin_w * d_x, (float)(sum over sub-blocks of min_j * sum_j(q_x)), acc2)   formats with mins
+ *       acc2 = fmaf(dmin_w * d_x, (float)(sum over sub-blocks of min_j * sum_j(q_x)), acc2)   with mins only
  *       y    = acc - acc2                             (acc alone for types without mins)
  *   F32, F16, BF16 weights: ACT_F32; acc = fmaf(w_k, x_k, acc), k ascending.
  *   A NaN result is stored as the one quiet NaN 0x7fc00000. Elsewhere the payload of a NaN is unspecified.
  *
- * Fixed reduction (norm, softmax): lane l of 16 takes the values l, l + 16, l + 32, ... in ascending order (missing
- * ones are zero), then lanes are combined in a tree: l with l + 8, then 4, 2, 1. */
+ * Fixed reduction (norm, softmax): lane l of 16 takes the values l, l + 16, l + 32, ... in ascending order
+ * (missing ones are zero), then lanes are combined in a tree: l with l + 8, then 4, 2, 1. */
 #ifndef HASTEN_KERNELS_KERNELS_H
 #define HASTEN_KERNELS_KERNELS_H
 #include "base/error.h"
@@ -46,25 +45,32 @@ struct weight {
     int64_t n_rows, k, row_bytes;
 };
 
-enum act_form { ACT_F32, ACT_Q8_32, ACT_Q8_256 };
+enum act_form {
+    ACT_F32,
+    ACT_Q8_32,
+    ACT_Q8_256
+};
 
 /* n rows of activations of length k in one form. The caller owns the memory; quantised rows are padded by the
  * kernels' own rules only in act_row_bytes (a row is one contiguous block, 64-byte aligned). */
 struct act {
     enum act_form form;
     int64_t n, k;
-    const uint8_t *rows;   /* row i at rows + i * row_stride */
-    size_t row_stride;     /* bytes */
+    const uint8_t *rows; /* row i at rows + i * row_stride */
+    size_t row_stride;   /* bytes */
 };
 
 /* What a query may see of one tile. Entries outside [lo, hi), and those whose bit in mask is 0 when mask is
  * not NULL, are selected away, never multiplied. */
 struct attn_visible {
-    int32_t lo, hi;        /* 0 <= lo <= hi <= 64; lo == hi: nothing */
-    const uint64_t *mask;  /* one 64-bit word, or NULL */
+    int32_t lo, hi;       /* 0 <= lo <= hi <= 64; lo == hi: nothing */
+    const uint64_t *mask; /* one 64-bit word, or NULL */
 };
 
-enum kv_rep { KV_F16, KV_F32 };
+enum kv_rep {
+    KV_F16,
+    KV_F32
+};
 
 /* One page of one KV slot and head: keys transposed, values by position. Entries not yet written may hold
  * anything, NaN included. */
@@ -90,17 +96,20 @@ struct kernels {
     void (*act_make)(enum act_form form, const float *x, int64_t k, void *dst);
 
     /* y[i * ldy + r] = sum_k w[r][k] * x[i][k] for r in [row0, row1), all rows i of a. row0 is a multiple of
-     * PANEL_ROWS; row1 too, or it is w->n_rows. scratch: matmul_scratch_bytes, 64-byte aligned, per worker. */
-    void (*matmul)(const struct weight *w, const struct act *a, int64_t row0, int64_t row1, float *y, int64_t ldy,
-                   void *scratch);
+     * PANEL_ROWS; row1 too, or it is w->n_rows. scratch: matmul_scratch_bytes, 64-byte aligned, per worker.
+     * Few columns: longer stretches of rows are faster (256 or more), as memory is read ahead within one. */
+    void (*matmul)(const struct weight *w, const struct act *a, int64_t row0, int64_t row1, float *y,
+                   int64_t ldy, void *scratch);
     size_t (*matmul_scratch_bytes)(const struct weight *w);
 
     /* y[i] = x[i] / sqrt(mean(x^2) + eps) * w[i]; y may be x; w may be NULL (all ones). */
     void (*rms_norm)(const float *x, const float *w, int64_t n, float eps, float *y);
     /* Rotates n_rot values of one head in place. cos, sin: [n_rot / 2]. neox: pairs (i, i + n_rot/2), else
-     * (2i, 2i + 1): (a, b) -> (a cos - b sin, a sin + b cos), each as fmaf(a, cos, -(b * sin)), fmaf(a, sin, b * cos). */
+     * (2i, 2i + 1): (a, b) -> (a cos - b sin, a sin + b cos), each as fmaf(a, cos, -(b * sin)), fmaf(a, sin,
+     * b * cos). */
     void (*rope)(float *x, const float *cos, const float *sin, int64_t n_rot, bool neox);
-    void (*silu_mul)(const float *gate, const float *up, int64_t n, float *y); /* y = gate * sigmoid(gate) * up */
+    /* y = gate * sigmoid(gate) * up; y may be gate or up. */
+    void (*silu_mul)(const float *gate, const float *up, int64_t n, float *y);
     void (*gelu_mul)(const float *gate, const float *up, int64_t n, float *y); /* y = gelu_tanh(gate) * up */
     void (*add)(const float *x, int64_t n, float *y);                          /* y += x */
     void (*scale)(float s, int64_t n, float *y);                               /* y *= s */
@@ -110,14 +119,16 @@ struct kernels {
                      void *tile_k, void *tile_v);
     /* Folds one tile into n_q queries: q[n_q][d_k] already multiplied by the softmax scale, state and
      * o[n_q][d_v] (unnormalised) updated. Per query: s_j = fmaf chain over d ascending; softcap > 0: s_j =
-     * softcap * tanh(s_j / softcap); m' = max(m, max visible s); p_j = exp(s_j - m'); l = fmaf(l, exp(m - m'),
-     * sum p); o = o * exp(m - m') + sum_j p_j v_j, j ascending by fmaf. The same operations for any n_q. A tile
-     * with nothing visible leaves the query untouched; with l == 0, o is written without being read. d_k, d_v: multiples of 16, at most 512 (others: any, slower). */
+     * softcap * tanh(s_j / softcap); m' = max(m, max visible s); p_j = exp(s_j - m');
+     * l = fmaf(l, exp(m - m'), sum p); o = o * exp(m - m') + sum_j p_j v_j, j ascending by fmaf. The same
+     * operations for any n_q. A tile with nothing visible leaves the query untouched; with l == 0, o is written
+     * without being read. d_k, d_v: any; multiples of 16 are faster. */
     void (*attn_tile)(const struct kv_tile *t, int64_t d_k, int64_t d_v, int64_t n_q, const float *q,
                       const struct attn_visible *vis, float softcap, struct attn_state *state, float *o);
-    /* Merges partial (sb, ob) into (sa, oa): m = max; l = la e^(ma-m) + lb e^(mb-m); o likewise. An empty side
-     * (l == 0) leaves the other's bits. */
-    void (*attn_merge)(int64_t d_v, const struct attn_state *sb, const float *ob, struct attn_state *sa, float *oa);
+    /* Merges partial (sb, ob) into (sa, oa): m = max; l = la e^(ma-m) + lb e^(mb-m); o likewise. An empty
+     * side (l == 0) leaves the other's bits. */
+    void (*attn_merge)(int64_t d_v, const struct attn_state *sb, const float *ob, struct attn_state *sa,
+                       float *oa);
     void (*attn_finish)(int64_t d_v, const struct attn_state *s, float *o); /* o /= l; zeros if l == 0 */
 
     /* Decodes row r of a weight to f32 (token embeddings). Exact, the same in every set. */

@@ -1,8 +1,8 @@
-/* How an activation row lies in memory in its quantised forms, shared by the twins and the fast kernels: an array
- * of blocks of 256 values, each a whole number of cache lines, the last one filled up with zeros.
+/* How an activation row lies in memory in its quantised forms, shared by the twins and the fast kernels:
+ * an array of blocks of 256 values, each a whole number of cache lines, the last one filled up with zeros.
  *
- * Beside the int8 values stand the sums that the products need, so that offsets of unsigned weights are folded
- * in exactly: sum (q_w - offset) * q_x = sum q_w * q_x + negN, negN = -offset * sum q_x. */
+ * Beside the int8 values stand the sums that the products need, so that offsets of unsigned weights are
+ * folded in exactly: sum (q_w - offset) * q_x = sum q_w * q_x + negN, negN = -offset * sum q_x. */
 #ifndef HASTEN_KERNELS_LAYOUT_H
 #define HASTEN_KERNELS_LAYOUT_H
 #include "kernels/kernels.h"

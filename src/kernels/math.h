@@ -1,9 +1,9 @@
 /* exp, tanh and sigmoid in f32, as always-inlined scalar forms. The vector forms in x86/ perform the same
  * operations lane by lane, so that every set gives the same bits; change both or neither.
  *
- * exp: Cody-Waite reduction x = n ln2 + r with ln2 in two parts, then 1 + r + r^2 q(r), q of degree 4 by weighted
- * least squares at Chebyshev nodes (relative error 3.1e-9 before rounding). Measured over every third float whose
- * result is normal: at most 1.009 ulp. tests/checkasm holds it to 1.02 ulp on a sample. */
+ * exp: Cody-Waite reduction x = n ln2 + r with ln2 in two parts, then 1 + r + r^2 q(r), q of degree 4 by
+ * weighted least squares at Chebyshev nodes (relative error 3.1e-9 before rounding). Measured over every
+ * third float whose result is normal: at most 1.009 ulp. tests/checkasm holds it to 1.02 ulp on a sample. */
 #ifndef HASTEN_KERNELS_MATH_H
 #define HASTEN_KERNELS_MATH_H
 #include <math.h>
@@ -20,8 +20,8 @@
 #define EXP_C4 0x1.5558f2p-5f
 #define EXP_C5 0x1.1239e4p-7f
 #define EXP_C6 0x1.6a243p-10f
-#define EXP_MAX 0x1.62e43p+6f /* first float above ln FLT_MAX: +inf from here */
-#define EXP_MIN -104.0f       /* below ln of half the least denormal: 0 from here down */
+#define EXP_MAX 0x1.62e43p+6f  /* first float above ln FLT_MAX: +inf from here */
+#define EXP_MIN -104.0f        /* below ln of half the least denormal: 0 from here down */
 #define ROUND_MAGIC 0x1.8p+23f /* adding it rounds |x| < 2^22 to an integer, to nearest even */
 
 /* tanh(x) = x + x z P(z), z = x^2, for |x| < 0.625 (relative error of P's fit 4.2e-9); else by exp. */

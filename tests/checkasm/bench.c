@@ -1,6 +1,6 @@
-/* checkasm --bench: GB/s and GMAC/s of one thread, beside what this machine can do at most in the same run: int8
- * products per second (vpdpbusd on registers) and plain reading of memory. Times are CPU time of the thread, the
- * best of several, so that a busy machine disturbs less. */
+/* checkasm --bench: GB/s and GMAC/s of one thread, beside what this machine can do at most in the same
+ * run: int8 products per second (vpdpbusd on registers) and plain reading of memory. Times are CPU time of
+ * the thread, the best of several, so that a busy machine disturbs less. */
 #include "checkasm.h"
 #include "base/cpu.h"
 #include <stdio.h>
@@ -71,7 +71,8 @@ static double read_gbytes(const uint8_t *data)
     return BENCH_BYTES / best * 1e-9;
 }
 
-static void bench_matmul(const struct kernels *set, const struct quant_type *type, const uint8_t *data, int64_t n)
+static void bench_matmul(const struct kernels *set, const struct quant_type *type, const uint8_t *data,
+                         int64_t n)
 {
     const int64_t k = BENCH_K, row_bytes = k / type->block * type->block_bytes;
     const int64_t n_rows = n <= 16 ? BENCH_BYTES / row_bytes / 16 * 16 : 256;
@@ -119,8 +120,8 @@ static void bench_attention(const struct kernels *set, int64_t d, int64_t n_q)
     for (int i = 0; i < rounds; i++)
         set->attn_tile(&tile, d, d, n_q, q, vis, 0, state, o);
     const double t = cpu_seconds() - start;
-    printf("attn_tile d %lld, n_q %lld  %.0f ns, %.1f GMAC/s\n", (long long)d, (long long)n_q, t / rounds * 1e9,
-           (double)(2 * d * ATTN_TILE * n_q) * rounds / t * 1e-9);
+    printf("attn_tile d %lld, n_q %lld  %.0f ns, %.1f GMAC/s\n", (long long)d, (long long)n_q,
+           t / rounds * 1e9, (double)(2 * d * ATTN_TILE * n_q) * rounds / t * 1e-9);
     free(page);
     free(q);
     free(o);
@@ -128,18 +129,21 @@ static void bench_attention(const struct kernels *set, int64_t d, int64_t n_q)
 
 static void bench_rows(const struct kernels *set)
 {
-    enum { N = 4864, ROUNDS = 20000 };
+    enum {
+        N = 4864,
+        ROUNDS = 20000
+    };
     static float x[N], w[N], y[N];
     static uint8_t row[64 * 1024] __attribute__((aligned(64)));
     struct rng r = {8};
     fill_floats(&r, X_RANDOM, N, x);
     fill_floats(&r, X_RANDOM, N, w);
-#define TIME(name, call)                                                                                           \
-    do {                                                                                                           \
-        const double start = cpu_seconds();                                                                        \
-        for (int i = 0; i < ROUNDS; i++)                                                                           \
-            call;                                                                                                  \
-        printf("%-12s %.2f values/ns\n", name, (double)N * ROUNDS / (cpu_seconds() - start) * 1e-9);               \
+#define TIME(name, call)                                                                                     \
+    do {                                                                                                     \
+        const double start = cpu_seconds();                                                                  \
+        for (int i = 0; i < ROUNDS; i++)                                                                     \
+            call;                                                                                            \
+        printf("%-12s %.2f values/ns\n", name, (double)N *ROUNDS / (cpu_seconds() - start) * 1e-9);          \
     } while (0)
     TIME("rms_norm", set->rms_norm(x, w, N, 1e-6f, y));
     TIME("silu_mul", set->silu_mul(x, w, N, y));

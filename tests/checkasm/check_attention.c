@@ -36,11 +36,20 @@ static void choose_visible(struct rng *r, struct scene *s, int tile, int i)
     s->masks[tile][i] = ~0ull;
     *v = (struct attn_visible){0, 64, NULL};
     switch (rng_u32(r) % 5) {
-    case 0: *v = (struct attn_visible){lo, lo + len, NULL}; break;
-    case 1: *v = (struct attn_visible){lo, lo + 1, NULL}; break;
-    case 2: *v = (struct attn_visible){lo, lo, NULL}; break;
-    case 3: s->masks[tile][i] = random & ~(1ull << (random & 63)); break;
-    default: break;
+    case 0:
+        *v = (struct attn_visible){lo, lo + len, NULL};
+        break;
+    case 1:
+        *v = (struct attn_visible){lo, lo + 1, NULL};
+        break;
+    case 2:
+        *v = (struct attn_visible){lo, lo, NULL};
+        break;
+    case 3:
+        s->masks[tile][i] = random & ~(1ull << (random & 63));
+        break;
+    default:
+        break;
     }
 }
 
@@ -51,8 +60,8 @@ static bool sees(const struct scene *s, int tile, int i, int j)
 }
 
 /* Pages start as NaN; only positions that some query sees are stored. */
-static struct scene scene_new(struct rng *r, const struct kernels *set, enum kv_rep rep, int64_t d_k, int64_t d_v,
-                              int64_t n_q, float softcap, enum x_kind kind)
+static struct scene scene_new(struct rng *r, const struct kernels *set, enum kv_rep rep, int64_t d_k,
+                              int64_t d_v, int64_t n_q, float softcap, enum x_kind kind)
 {
     struct scene s = {.rep = rep, .d_k = d_k, .d_v = d_v, .n_q = n_q, .softcap = softcap};
     const size_t size = rep == KV_F16 ? 2 : 4;
@@ -111,8 +120,8 @@ static struct result fold(const struct kernels *set, const struct scene *s, int6
         }
         for (int64_t i = 0; i < s->n_q; i += step) {
             const int64_t n = s->n_q - i < step ? s->n_q - i : step;
-            set->attn_tile(&tile, s->d_k, s->d_v, n, floats(&s->q) + i * s->d_k, vis + i, s->softcap, res.state + i,
-                           floats(&res.o) + i * s->d_v);
+            set->attn_tile(&tile, s->d_k, s->d_v, n, floats(&s->q) + i * s->d_k, vis + i, s->softcap,
+                           res.state + i, floats(&res.o) + i * s->d_v);
         }
     }
     return res;
@@ -126,9 +135,10 @@ static bool same_result(const struct result *a, const struct result *b, const st
 
 static void check_scene(const struct kernels *set, struct scene *s, struct report *rep)
 {
-    struct result want = fold(kernels_plain(), s, s->n_q), got = fold(set, s, s->n_q), single = fold(set, s, 1);
-    expect(rep, same_result(&want, &got, s), "attn_tile: rep %d, d_k %lld, d_v %lld, n_q %lld, softcap %g", s->rep,
-           (long long)s->d_k, (long long)s->d_v, (long long)s->n_q, (double)s->softcap);
+    struct result want = fold(kernels_plain(), s, s->n_q), got = fold(set, s, s->n_q),
+                  single = fold(set, s, 1);
+    expect(rep, same_result(&want, &got, s), "attn_tile: rep %d, d_k %lld, d_v %lld, n_q %lld, softcap %g",
+           s->rep, (long long)s->d_k, (long long)s->d_v, (long long)s->n_q, (double)s->softcap);
     expect(rep, same_result(&got, &single, s), "attn_tile one by one: rep %d, d_k %lld, n_q %lld", s->rep,
            (long long)s->d_k, (long long)s->n_q);
     expect(rep, guard_intact(&got.o), "attn_tile wrote outside");
@@ -137,8 +147,8 @@ static void check_scene(const struct kernels *set, struct scene *s, struct repor
         float *oa = floats(&want.o) + i * s->d_v, *ob = floats(&got.o) + i * s->d_v;
         kernels_plain()->attn_merge(s->d_v, &want.state[i + 1], oa + s->d_v, &a, oa);
         set->attn_merge(s->d_v, &got.state[i + 1], ob + s->d_v, &b, ob);
-        expect(rep, same_floats(oa, ob, s->d_v, true) && same_floats(&a.m, &b.m, 2, true), "attn_merge: d_v %lld",
-               (long long)s->d_v);
+        expect(rep, same_floats(oa, ob, s->d_v, true) && same_floats(&a.m, &b.m, 2, true),
+               "attn_merge: d_v %lld", (long long)s->d_v);
         kernels_plain()->attn_finish(s->d_v, &a, oa);
         set->attn_finish(s->d_v, &b, ob);
         expect(rep, same_floats(oa, ob, s->d_v, true), "attn_finish: d_v %lld", (long long)s->d_v);
@@ -148,11 +158,13 @@ static void check_scene(const struct kernels *set, struct scene *s, struct repor
     guard_free(&single.o);
 }
 
-static void check_store(const struct kernels *set, enum kv_rep rep, int64_t d, enum x_kind kind, struct report *rep_out)
+static void check_store(const struct kernels *set, enum kv_rep rep, int64_t d, enum x_kind kind,
+                        struct report *rep_out)
 {
     struct rng r = {(uint64_t)d + kind};
     const size_t bytes = (size_t)d * ATTN_TILE * (rep == KV_F16 ? 2 : 4);
-    struct guarded k[2] = {guard_new(bytes, 4), guard_new(bytes, 4)}, v[2] = {guard_new(bytes, 4), guard_new(bytes, 4)};
+    struct guarded k[2] = {guard_new(bytes, 4), guard_new(bytes, 4)},
+                   v[2] = {guard_new(bytes, 4), guard_new(bytes, 4)};
     struct guarded x = guard_new((size_t)d * 4, 4), y = guard_new((size_t)d * 4, 4);
     for (int32_t e = 0; e < ATTN_TILE; e += 21) {
         fill_floats(&r, kind, d, floats(&x));
@@ -160,8 +172,9 @@ static void check_store(const struct kernels *set, enum kv_rep rep, int64_t d, e
         kernels_plain()->kv_store(rep, d, d, e, floats(&x), floats(&y), k[0].data, v[0].data);
         set->kv_store(rep, d, d, e, floats(&x), floats(&y), k[1].data, v[1].data);
     }
-    expect(rep_out, !memcmp(k[0].data, k[1].data, bytes) && !memcmp(v[0].data, v[1].data, bytes) &&
-                        guard_intact(&k[1]) && guard_intact(&v[1]),
+    expect(rep_out,
+           !memcmp(k[0].data, k[1].data, bytes) && !memcmp(v[0].data, v[1].data, bytes) &&
+               guard_intact(&k[1]) && guard_intact(&v[1]),
            "kv_store: rep %d, d %lld, input kind %d", rep, (long long)d, kind);
     for (int i = 0; i < 2; i++) {
         guard_free(&k[i]);
@@ -174,13 +187,14 @@ static void check_store(const struct kernels *set, enum kv_rep rep, int64_t d, e
 void check_attention(const struct kernels *set, struct report *rep)
 {
     static const int64_t dims[][2] = {{16, 16}, {64, 64}, {128, 128}, {80, 80}, {256, 256}, {64, 96}, {7, 9}};
-    static const enum x_kind kinds[] = {X_RANDOM, X_RANDOM, X_RANDOM, X_ZERO, X_NEG_ZERO, X_DENORMAL, X_HUGE, X_NAN, X_INF};
+    static const enum x_kind kinds[] = {X_RANDOM,   X_RANDOM, X_RANDOM, X_ZERO, X_NEG_ZERO,
+                                        X_DENORMAL, X_HUGE,   X_NAN,    X_INF};
     struct rng r = {5};
     for (int rep_kv = KV_F16; rep_kv <= KV_F32; rep_kv++) {
         for (size_t d = 0; d < sizeof dims / sizeof *dims; d++) {
             for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-                struct scene s = scene_new(&r, set, (enum kv_rep)rep_kv, dims[d][0], dims[d][1], (int64_t)i + 1,
-                                           i % 2 ? 30.0f : 0.0f, kinds[i]);
+                struct scene s = scene_new(&r, set, (enum kv_rep)rep_kv, dims[d][0], dims[d][1],
+                                           (int64_t)i + 1, i % 2 ? 30.0f : 0.0f, kinds[i]);
                 check_scene(set, &s, rep);
                 scene_free(&s);
                 check_store(set, (enum kv_rep)rep_kv, dims[d][1], kinds[i], rep);
@@ -191,14 +205,16 @@ void check_attention(const struct kernels *set, struct report *rep)
 
 /* ---- the twin against the reference ---- */
 
-/* Bound on |o/l| differences. A score carries d_k roundings of sum |q k| (inputs: |q| <= 4, |k| <= 20, mostly 1), at
- * most delta; p then errs by a factor within e^(2 delta), and the weighted mean of values by that times max |v|. */
+/* Bound on |o/l| differences. A score carries d_k roundings of sum |q k| (inputs: |q| <= 4, |k| <= 20,
+ * mostly 1), at most delta; p then errs by a factor within e^(2 delta), and the weighted mean of values by
+ * that times max |v|. */
 void check_attention_reference(struct report *rep)
 {
     struct rng r = {6};
     for (int i = 0; i < 24; i++) {
         const int64_t d = i % 3 == 0 ? 64 : i % 3 == 1 ? 128 : 80;
-        struct scene s = scene_new(&r, kernels_plain(), i % 2 ? KV_F16 : KV_F32, d, d, 5, i % 4 < 2 ? 0 : 50.0f, X_RANDOM);
+        struct scene s =
+            scene_new(&r, kernels_plain(), i % 2 ? KV_F16 : KV_F32, d, d, 5, i % 4 < 2 ? 0 : 50.0f, X_RANDOM);
         struct result a = fold(kernels_reference(), &s, 5), b = fold(kernels_plain(), &s, 5);
         double qmax = 0;
         for (int64_t j = 0; j < 5 * d; j++)

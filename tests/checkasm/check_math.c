@@ -33,8 +33,9 @@ static void check_exp(struct report *rep)
     }
     expect(rep, worst <= 1.02 && worst > 0.5, "exp: %g ulp", worst);
     expect(rep, worst_denormal <= 1.02, "exp: %g ulp where the result is denormal", worst_denormal);
-    expect(rep, exp_f32(0.0f) == 1.0f && exp_f32(-0.0f) == 1.0f && exp_f32(INFINITY) == INFINITY &&
-                    exp_f32(-INFINITY) == 0.0f,
+    expect(rep,
+           exp_f32(0.0f) == 1.0f && exp_f32(-0.0f) == 1.0f && exp_f32(INFINITY) == INFINITY &&
+               exp_f32(-INFINITY) == 0.0f,
            "exp of special values");
 }
 
@@ -43,8 +44,11 @@ static void check_log(struct report *rep)
     struct rng r = {7};
     double worst = 0;
     for (int i = 0; i < 400000; i++) {
-        const double u = ((double)rng_u32(&r) + 0.5) * 0x1p-32; /* the sampler's own inputs, and all magnitudes */
-        const double x = i % 3 == 0 ? u : i % 3 == 1 ? ldexp(1 + u, (int)(rng_u32(&r) % 2000) - 1000) : 1 - u * 0.01;
+        const double u =
+            ((double)rng_u32(&r) + 0.5) * 0x1p-32; /* the sampler's own inputs, and all magnitudes */
+        const double x = i % 3 == 0   ? u
+                         : i % 3 == 1 ? ldexp(1 + u, (int)(rng_u32(&r) % 2000) - 1000)
+                                      : 1 - u * 0.01;
         const long double exact = logl((long double)x);
         int e;
         frexp((double)exact, &e);
@@ -52,8 +56,9 @@ static void check_log(struct report *rep)
         worst = error > worst ? error : worst;
     }
     expect(rep, worst <= 1.0, "log: %g ulp", worst);
-    expect(rep, log_f64(1.0) == 0 && log_f64(0.0) == -HUGE_VAL && log_f64(-1.0) != log_f64(-1.0) &&
-                    log_f64(HUGE_VAL) == HUGE_VAL && fabs(log_f64(5e-324) - log(5e-324)) < 1e-12,
+    expect(rep,
+           log_f64(1.0) == 0 && log_f64(0.0) == -HUGE_VAL && log_f64(-1.0) != log_f64(-1.0) &&
+               log_f64(HUGE_VAL) == HUGE_VAL && fabs(log_f64(5e-324) - log(5e-324)) < 1e-12,
            "log of special values");
 }
 

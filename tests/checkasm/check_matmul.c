@@ -46,8 +46,8 @@ struct problem {
     float *x; /* [n][k] */
 };
 
-static struct problem problem_new(struct rng *r, const struct quant_type *type, int64_t k, int64_t n_rows, int64_t n,
-                                  enum w_kind wk, enum x_kind xk)
+static struct problem problem_new(struct rng *r, const struct quant_type *type, int64_t k, int64_t n_rows,
+                                  int64_t n, enum w_kind wk, enum x_kind xk)
 {
     struct problem p;
     const int64_t row_bytes = k / type->block * type->block_bytes;
@@ -68,8 +68,8 @@ static void problem_free(struct problem *p)
 }
 
 /* y[n][n_rows + PAD] of the columns [col, col + n) and rows [row0, row1). */
-static void run(const struct kernels *set, const struct problem *p, int64_t col, int64_t n, int64_t row0, int64_t row1,
-                float *y)
+static void run(const struct kernels *set, const struct problem *p, int64_t col, int64_t n, int64_t row0,
+                int64_t row1, float *y)
 {
     struct act a = {set->form_of(p->w.type, p->w.k), n, p->w.k, NULL, 0};
     a.row_stride = set->act_row_bytes(a.form, a.k);
@@ -95,8 +95,8 @@ static struct guarded output_new(const struct problem *p)
     return g;
 }
 
-/* Compares whole buffers, padding between columns included: plain at once, the set at once, and the set column by
- * column and in two stretches of rows (row invariance). */
+/* Compares whole buffers, padding between columns included: plain at once, the set at once, and the set
+ * column by column and in two stretches of rows (row invariance). */
 static void check_problem(const struct kernels *set, const struct problem *p, bool parts, const char *what,
                           struct report *rep)
 {
@@ -104,8 +104,9 @@ static void check_problem(const struct kernels *set, const struct problem *p, bo
     struct guarded want = output_new(p), got = output_new(p);
     run(kernels_plain(), p, 0, p->n, 0, rows, (float *)(void *)want.data);
     run(set, p, 0, p->n, 0, rows, (float *)(void *)got.data);
-    expect(rep, !memcmp(want.data, got.data, want.size) && guard_intact(&got), "matmul %s: k %lld, rows %lld, n %lld, %s",
-           p->w.type->name, (long long)p->w.k, (long long)rows, (long long)p->n, what);
+    expect(rep, !memcmp(want.data, got.data, want.size) && guard_intact(&got),
+           "matmul %s: k %lld, rows %lld, n %lld, %s", p->w.type->name, (long long)p->w.k, (long long)rows,
+           (long long)p->n, what);
     if (parts) {
         struct guarded cut = output_new(p);
         for (int64_t i = 0; i < p->n; i++) {
@@ -113,8 +114,8 @@ static void check_problem(const struct kernels *set, const struct problem *p, bo
             run(set, p, i, 1, split, rows, (float *)(void *)cut.data);
         }
         expect(rep, !memcmp(got.data, cut.data, cut.size) && guard_intact(&cut),
-               "matmul %s in parts: k %lld, rows %lld, n %lld", p->w.type->name, (long long)p->w.k, (long long)rows,
-               (long long)p->n);
+               "matmul %s in parts: k %lld, rows %lld, n %lld", p->w.type->name, (long long)p->w.k,
+               (long long)rows, (long long)p->n);
         guard_free(&cut);
     }
     guard_free(&want);
@@ -122,7 +123,8 @@ static void check_problem(const struct kernels *set, const struct problem *p, bo
 }
 
 static void check_shape(const struct kernels *set, struct rng *r, const struct quant_type *type, int64_t k,
-                        int64_t n_rows, int64_t n, enum w_kind wk, enum x_kind xk, bool parts, struct report *rep)
+                        int64_t n_rows, int64_t n, enum w_kind wk, enum x_kind xk, bool parts,
+                        struct report *rep)
 {
     static const char *const w_names[] = {"random", "all 00", "all ff", "all 80", "denormal", "special"};
     struct problem p = problem_new(r, type, k, n_rows, n, wk, xk);
@@ -146,7 +148,8 @@ void check_matmul(const struct kernels *set, struct report *rep)
         check_shape(set, &r, type, longer, 40, 33, W_RANDOM, X_RANDOM, true, rep);
         check_shape(set, &r, type, longer, 17, 100, W_RANDOM, X_RANDOM, false, rep);
         check_shape(set, &r, type, block, 18, 300, W_RANDOM, X_RANDOM, false, rep);
-        check_shape(set, &r, type, block == 1 ? 1536 : 1536 / block * block, 32, 5, W_RANDOM, X_RANDOM, true, rep);
+        check_shape(set, &r, type, block == 1 ? 1536 : 1536 / block * block, 32, 5, W_RANDOM, X_RANDOM, true,
+                    rep);
         for (int wk = 0; wk < W_KINDS; wk++)
             for (int xk = 0; xk < X_KINDS; xk++)
                 check_shape(set, &r, type, longer, 20, 6, (enum w_kind)wk, (enum x_kind)xk, false, rep);
@@ -155,10 +158,10 @@ void check_matmul(const struct kernels *set, struct report *rep)
 
 /* ---- the twin against the reference ---- */
 
-/* What |plain - exact| may be for one output. With x^ the quantised activation, |x - x^| <= d_x / 2 (a little more,
- * for the rounded inverse), so the products differ by at most sum |w_k| d_x / 2. Then every f32 operation of the
- * twin rounds terms whose magnitudes sum to at most S = sum (|d scale q| + |m|) |x^|: at most two roundings a block
- * and one fma each, so (3 n_blocks + 8) u S, u = 2^-24. */
+/* What |plain - exact| may be for one output. With x^ the quantised activation, |x - x^| <= d_x / 2 (a
+ * little more, for the rounded inverse), so the products differ by at most sum |w_k| d_x / 2. Then every
+ * f32 operation of the twin rounds terms whose magnitudes sum to at most S = sum (|d scale q| + |m|) |x^|:
+ * at most two roundings a block and one fma each, so (3 n_blocks + 8) u S, u = 2^-24. */
 static double bound(const struct problem *p, int64_t row, int64_t col, const float *w)
 {
     const struct quant_type *type = p->w.type;
@@ -171,7 +174,8 @@ static double bound(const struct problem *p, int64_t row, int64_t col, const flo
             s += fabs((double)w[i] * (double)x[i]);
         return (double)(k + 2) * 0x1p-24 * s;
     }
-    struct twin_row t = {malloc((size_t)k), calloc((size_t)k, 4), calloc((size_t)k, 4), malloc((size_t)k), malloc((size_t)k)};
+    struct twin_row t = {malloc((size_t)k), calloc((size_t)k, 4), calloc((size_t)k, 4), malloc((size_t)k),
+                         malloc((size_t)k)};
     f->unpack(weight_row(&p->w, row), k / group, &t);
     for (int64_t i = 0; i < k; i++) {
         double amax = 0;
@@ -180,7 +184,8 @@ static double bound(const struct problem *p, int64_t row, int64_t col, const flo
         const double scale = group == 256 ? t.scale[i / f->sub] : 1;
         const double min = !f->has_min ? 0 : group == 256 ? t.min[i / f->sub] : 1;
         step += fabs((double)w[i]) * (amax < 0x1p-100 ? amax : 0.5001 * amax / 127);
-        s += (fabs((double)t.d[i / group] * scale * t.q[i]) + fabs((double)t.m[i / group] * min)) * amax * 1.01;
+        s += (fabs((double)t.d[i / group] * scale * t.q[i]) + fabs((double)t.m[i / group] * min)) * amax *
+             1.01;
     }
     free(t.q);
     free(t.d);
@@ -206,7 +211,8 @@ static void check_against_exact(const struct problem *p, struct report *rep)
                 exact += (double)w[i] * (double)p->x[c * p->w.k + i];
                 magnitude += fabs((double)w[i] * (double)p->x[c * p->w.k + i]);
             }
-            const double er = fabs((double)yr[c * ldy + r] - exact), ep = fabs((double)yp[c * ldy + r] - exact);
+            const double er = fabs((double)yr[c * ldy + r] - exact),
+                         ep = fabs((double)yp[c * ldy + r] - exact);
             expect(rep, er <= 0x1p-24 * fabs(exact) + 1e-13 * magnitude + 1e-45, "reference %s: error %g",
                    p->w.type->name, er);
             expect(rep, ep <= bound(p, r, c, w) + 1e-45, "plain %s: error %g, bound %g", p->w.type->name, ep,

@@ -18,7 +18,8 @@ static float *floats(const struct guarded *g)
 
 static struct inputs inputs_new(struct rng *r, enum x_kind kind, int64_t n)
 {
-    struct inputs in = {guard_new((size_t)n * 4, 4), guard_new((size_t)n * 4, 4), guard_new((size_t)n * 4, 4)};
+    struct inputs in = {guard_new((size_t)n * 4, 4), guard_new((size_t)n * 4, 4),
+                        guard_new((size_t)n * 4, 4)};
     fill_floats(r, kind, n, floats(&in.x));
     fill_floats(r, X_RANDOM, n, floats(&in.w));
     fill_floats(r, kind, n, floats(&in.y));
@@ -32,24 +33,60 @@ static void inputs_free(struct inputs *in)
     guard_free(&in->y);
 }
 
-enum op { OP_NORM, OP_NORM_NO_WEIGHT, OP_NORM_IN_PLACE, OP_SILU, OP_GELU, OP_ADD, OP_SCALE, OP_ROPE, OP_ROPE_NEOX, OPS };
-static const char *const op_names[] = {"rms_norm", "rms_norm without weight", "rms_norm in place", "silu_mul", "gelu_mul",
-                                       "add",      "scale",                   "rope",              "rope neox"};
+enum op {
+    OP_NORM,
+    OP_NORM_NO_WEIGHT,
+    OP_NORM_IN_PLACE,
+    OP_SILU,
+    OP_GELU,
+    OP_ADD,
+    OP_SCALE,
+    OP_ROPE,
+    OP_ROPE_NEOX,
+    OPS
+};
+static const char *const op_names[] = {"rms_norm",
+                                       "rms_norm without weight",
+                                       "rms_norm in place",
+                                       "silu_mul",
+                                       "gelu_mul",
+                                       "add",
+                                       "scale",
+                                       "rope",
+                                       "rope neox"};
 
 /* Runs one operation on in; the result is in y (or x, in place). Rotation takes cos and sin from w and x. */
 static void apply(const struct kernels *k, enum op op, const struct inputs *in, int64_t n)
 {
     float *x = floats(&in->x), *w = floats(&in->w), *y = floats(&in->y);
     switch (op) {
-    case OP_NORM: k->rms_norm(x, w, n, 1e-6f, y); break;
-    case OP_NORM_NO_WEIGHT: k->rms_norm(x, NULL, n, 1e-5f, y); break;
-    case OP_NORM_IN_PLACE: k->rms_norm(y, w, n, 1e-6f, y); break;
-    case OP_SILU: k->silu_mul(x, w, n, y); break;
-    case OP_GELU: k->gelu_mul(x, w, n, y); break;
-    case OP_ADD: k->add(x, n, y); break;
-    case OP_SCALE: k->scale(w[0], n, y); break;
-    case OP_ROPE: k->rope(y, w + n - n / 2, x + n - n / 2, n / 2 * 2, false); break;
-    default: k->rope(y, w + n - n / 2, x + n - n / 2, n / 2 * 2, true); break;
+    case OP_NORM:
+        k->rms_norm(x, w, n, 1e-6f, y);
+        break;
+    case OP_NORM_NO_WEIGHT:
+        k->rms_norm(x, NULL, n, 1e-5f, y);
+        break;
+    case OP_NORM_IN_PLACE:
+        k->rms_norm(y, w, n, 1e-6f, y);
+        break;
+    case OP_SILU:
+        k->silu_mul(x, w, n, y);
+        break;
+    case OP_GELU:
+        k->gelu_mul(x, w, n, y);
+        break;
+    case OP_ADD:
+        k->add(x, n, y);
+        break;
+    case OP_SCALE:
+        k->scale(w[0], n, y);
+        break;
+    case OP_ROPE:
+        k->rope(y, w + n - n / 2, x + n - n / 2, n / 2 * 2, false);
+        break;
+    default:
+        k->rope(y, w + n - n / 2, x + n - n / 2, n / 2 * 2, true);
+        break;
     }
 }
 
@@ -96,18 +133,22 @@ void check_ops(const struct kernels *set, struct report *rep)
 
 /* ---- the twins against the reference ---- */
 
-/* Relative error of an operation, in units of 2^-24. Norm: the sum of squares over n / 16 + 4 roundings per lane, the
- * root halves it. silu, gelu: exp (2.1) and its argument (for gelu, |u| <= 30 carries 3 roundings of the argument,
- * so up to 90), then three roundings. rope: two products of the same magnitude. */
+/* Relative error of an operation, in units of 2^-24. Norm: the sum of squares over n / 16 + 4 roundings
+ * per lane, the root halves it. silu, gelu: exp (2.1) and its argument (for gelu, |u| <= 30 carries 3
+ * roundings of the argument, so up to 90), then three roundings. rope: two products of the same magnitude. */
 static double tolerance(enum op op, int64_t n)
 {
     switch (op) {
     case OP_NORM:
     case OP_NORM_NO_WEIGHT:
-    case OP_NORM_IN_PLACE: return (double)n / 32 + 10;
-    case OP_SILU: return 10;
-    case OP_GELU: return 110;
-    default: return 4;
+    case OP_NORM_IN_PLACE:
+        return (double)n / 32 + 10;
+    case OP_SILU:
+        return 10;
+    case OP_GELU:
+        return 110;
+    default:
+        return 4;
     }
 }
 

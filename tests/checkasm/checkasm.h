@@ -1,5 +1,5 @@
-/* checkasm: every kernel of every set that this CPU has, held against its plain twin under memcmp, and the twin
- * against the f64 reference under bounds derived from the quantisation steps. The habit is dav1d's. */
+/* checkasm: every kernel of every set that this CPU has, held against its plain twin under memcmp, and the
+ * twin against the f64 reference under bounds derived from the quantisation steps. The habit is dav1d's. */
 #ifndef HASTEN_TESTS_CHECKASM_H
 #define HASTEN_TESTS_CHECKASM_H
 #include "kernels/kernels.h"
@@ -9,8 +9,9 @@
 
 /* ---- memory that notices (guard.c) ---- */
 
-/* Room for size bytes that ends at an unreadable page (size is rounded up to align first); the bytes before it
- * back to the page's start, and those of the rounding, hold a pattern. Aborts the test when out of memory. */
+/* Room for size bytes that ends at an unreadable page (size is rounded up to align first); the bytes
+ * before it back to the page's start, and those of the rounding, hold a pattern. Aborts the test when out
+ * of memory. */
 struct guarded {
     uint8_t *data;
     size_t size, map_size;
@@ -29,12 +30,32 @@ struct rng {
 uint32_t rng_u32(struct rng *r);
 float rng_float(struct rng *r); /* uniform in [-1, 1) */
 
-enum x_kind { X_RANDOM, X_ZERO, X_NEG_ZERO, X_DENORMAL, X_HUGE, X_EQUAL, X_NAN, X_INF, X_BITS, X_KINDS };
+enum x_kind {
+    X_RANDOM,
+    X_ZERO,
+    X_NEG_ZERO,
+    X_DENORMAL,
+    X_HUGE,
+    X_EQUAL,
+    X_NAN,
+    X_INF,
+    X_BITS,
+    X_KINDS
+};
 void fill_floats(struct rng *r, enum x_kind kind, int64_t n, float *x);
 
-enum w_kind { W_RANDOM, W_ZEROS, W_ONES, W_128, W_DENORMAL, W_SPECIAL, W_KINDS };
+enum w_kind {
+    W_RANDOM,
+    W_ZEROS,
+    W_ONES,
+    W_128,
+    W_DENORMAL,
+    W_SPECIAL,
+    W_KINDS
+};
 /* n_blocks blocks of a type. All kinds but W_SPECIAL have finite scales. */
-void fill_blocks(struct rng *r, enum w_kind kind, const struct quant_type *type, int64_t n_blocks, uint8_t *dst);
+void fill_blocks(struct rng *r, enum w_kind kind, const struct quant_type *type, int64_t n_blocks,
+                 uint8_t *dst);
 
 extern const uint32_t all_types[];
 extern const int n_types;

@@ -3,8 +3,9 @@
 #include <math.h>
 #include <string.h>
 
-const uint32_t all_types[] = {QUANT_F32,  QUANT_F16,  QUANT_BF16, QUANT_Q4_0, QUANT_Q4_1, QUANT_Q5_0, QUANT_Q5_1,
-                              QUANT_Q8_0, QUANT_Q2_K, QUANT_Q3_K, QUANT_Q4_K, QUANT_Q5_K, QUANT_Q6_K};
+const uint32_t all_types[] = {QUANT_F32,  QUANT_F16,  QUANT_BF16, QUANT_Q4_0, QUANT_Q4_1,
+                              QUANT_Q5_0, QUANT_Q5_1, QUANT_Q8_0, QUANT_Q2_K, QUANT_Q3_K,
+                              QUANT_Q4_K, QUANT_Q5_K, QUANT_Q6_K};
 const int n_types = sizeof all_types / sizeof *all_types;
 
 uint32_t rng_u32(struct rng *r)
@@ -30,13 +31,27 @@ void fill_floats(struct rng *r, enum x_kind kind, int64_t n, float *x)
 {
     for (int64_t i = 0; i < n; i++) {
         switch (kind) {
-        case X_ZERO: x[i] = 0.0f; break;
-        case X_NEG_ZERO: x[i] = rng_u32(r) & 1 ? -0.0f : 0.0f; break;
-        case X_DENORMAL: x[i] = rng_float(r) * 0x1p-130f; break;
-        case X_HUGE: x[i] = rng_float(r) * 3.4e38f; break;
-        case X_EQUAL: x[i] = 1.0f; break;
-        case X_BITS: x[i] = float_of_bits(rng_u32(r)); break;
-        default: x[i] = rng_float(r) * (rng_u32(r) % 16 ? 1.0f : 20.0f); break;
+        case X_ZERO:
+            x[i] = 0.0f;
+            break;
+        case X_NEG_ZERO:
+            x[i] = rng_u32(r) & 1 ? -0.0f : 0.0f;
+            break;
+        case X_DENORMAL:
+            x[i] = rng_float(r) * 0x1p-130f;
+            break;
+        case X_HUGE:
+            x[i] = rng_float(r) * 3.4e38f;
+            break;
+        case X_EQUAL:
+            x[i] = 1.0f;
+            break;
+        case X_BITS:
+            x[i] = float_of_bits(rng_u32(r));
+            break;
+        default:
+            x[i] = rng_float(r) * (rng_u32(r) % 16 ? 1.0f : 20.0f);
+            break;
         }
     }
     if (n > 0 && (kind == X_NAN || kind == X_INF))
@@ -84,7 +99,8 @@ static void fill_value(struct rng *r, enum w_kind kind, const struct quant_type 
     memcpy(dst, type->id == QUANT_F32 ? (const void *)&f : (const void *)&h, (size_t)type->block_bytes);
 }
 
-void fill_blocks(struct rng *r, enum w_kind kind, const struct quant_type *type, int64_t n_blocks, uint8_t *dst)
+void fill_blocks(struct rng *r, enum w_kind kind, const struct quant_type *type, int64_t n_blocks,
+                 uint8_t *dst)
 {
     int at[2];
     scale_offsets(type->id, at);
@@ -94,7 +110,10 @@ void fill_blocks(struct rng *r, enum w_kind kind, const struct quant_type *type,
             continue;
         }
         for (int i = 0; i < type->block_bytes; i++)
-            dst[i] = (uint8_t)(kind == W_ZEROS ? 0 : kind == W_ONES ? 0xff : kind == W_128 ? 0x80 : rng_u32(r));
+            dst[i] = (uint8_t)(kind == W_ZEROS  ? 0
+                               : kind == W_ONES ? 0xff
+                               : kind == W_128  ? 0x80
+                                                : rng_u32(r));
         for (int i = 0; i < 2; i++) {
             const uint16_t h = scale_f16(r, kind);
             if (at[i] >= 0)

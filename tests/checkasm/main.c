@@ -29,7 +29,8 @@ bool same_floats(const float *a, const float *b, int64_t n, bool nan_equal)
     return true;
 }
 
-static void section(const char *name, const char *set, const struct report *before, const struct report *after)
+static void section(const char *name, const char *set, const struct report *before,
+                    const struct report *after)
 {
     printf("%-9s %-22s %8ld checks, %ld failed\n", set, name, after->n_checks - before->n_checks,
            after->n_failures - before->n_failures);
@@ -43,11 +44,11 @@ int main(int argc, char **argv)
     if (argc > 1 && !strcmp(argv[1], "--bench"))
         return bench(best);
     struct report rep = {0};
-#define SECTION(set, name, call)                                                                                   \
-    do {                                                                                                           \
-        const struct report before = rep;                                                                          \
-        call;                                                                                                      \
-        section(name, set, &before, &rep);                                                                         \
+#define SECTION(set, name, call)                                                                             \
+    do {                                                                                                     \
+        const struct report before = rep;                                                                    \
+        call;                                                                                                \
+        section(name, set, &before, &rep);                                                                   \
     } while (0)
     printf("CPU: %s; sets: reference, plain%s%s\n", cpu_name(), best == kernels_plain() ? "" : ", ",
            best == kernels_plain() ? "" : best->name);
@@ -55,7 +56,8 @@ int main(int argc, char **argv)
     SECTION("plain", "matmul / reference", check_matmul_reference(&rep));
     SECTION("plain", "ops / reference", check_ops_reference(&rep));
     SECTION("plain", "attention / reference", check_attention_reference(&rep));
-    /* On a CPU without a faster set these compare plain with itself in parts: invariance and guards still count. */
+    /* On a CPU without a faster set these compare plain with itself in parts: invariance and guards still
+     * count. */
     SECTION(best->name, "act_make", check_act_make(best, &rep));
     SECTION(best->name, "matmul", check_matmul(best, &rep));
     SECTION(best->name, "ops", check_ops(best, &rep));

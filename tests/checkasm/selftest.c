@@ -1,4 +1,5 @@
-/* Proves that checkasm can fail: each of these sets is the plain one with a single fault, and must be found. */
+/* Proves that checkasm can fail: each of these sets is the plain one with a single fault, and must be
+ * found. */
 #include "checkasm.h"
 #include <stdio.h>
 #include <string.h>
@@ -11,8 +12,8 @@ static void nudge(float *y)
     memcpy(y, &u, sizeof u);
 }
 
-static void wrong_matmul(const struct weight *w, const struct act *a, int64_t row0, int64_t row1, float *y, int64_t ldy,
-                         void *scratch)
+static void wrong_matmul(const struct weight *w, const struct act *a, int64_t row0, int64_t row1, float *y,
+                         int64_t ldy, void *scratch)
 {
     kernels_plain()->matmul(w, a, row0, row1, y, ldy, scratch);
     if (a->n == 17 && row1 > row0)
@@ -78,8 +79,8 @@ static void wrong_scale(float s, int64_t n, float *y)
     kernels_plain()->scale(s, n & ~15, y); /* forgets the tail */
 }
 
-static void wrong_kv_store(enum kv_rep rep, int64_t d_k, int64_t d_v, int32_t e, const float *k, const float *v,
-                           void *tile_k, void *tile_v)
+static void wrong_kv_store(enum kv_rep rep, int64_t d_k, int64_t d_v, int32_t e, const float *k,
+                           const float *v, void *tile_k, void *tile_v)
 {
     kernels_plain()->kv_store(rep, d_k, d_v, e, k, v, tile_k, tile_v);
     if (e == 63)
@@ -130,7 +131,8 @@ int self_test(void)
     struct kernels faulty[16];
     const char *names[16];
     int n = 0, missed = 0;
-#define FAULT(field, function) (faulty[n] = *kernels_plain(), faulty[n].field = function, names[n++] = #function)
+#define FAULT(field, function)                                                                               \
+    (faulty[n] = *kernels_plain(), faulty[n].field = function, names[n++] = #function)
     FAULT(name, "plain"); /* no fault: nothing may be found */
     FAULT(matmul, wrong_matmul);
     FAULT(matmul, variant_matmul);

@@ -1,5 +1,6 @@
-/* The reference of attention: one tile of 64 positions folded in f64; the running state stays f32 between tiles,
- * as in every set, so that partial results have one form. Online softmax: Milakov and Gimelshein 2018. */
+/* The reference of attention: one tile of 64 positions folded in f64; the running state stays f32 between
+ * tiles, as in every set, so that partial results have one form. Online softmax: Milakov and Gimelshein
+ * 2018. */
 #include "kernels/layout.h"
 #include "kernels/sets.h"
 #include <math.h>
@@ -9,9 +10,10 @@ static double ref_load(enum kv_rep rep, const void *p, int64_t i)
     return rep == KV_F16 ? (double)f16_to_f32(((const uint16_t *)p)[i]) : (double)((const float *)p)[i];
 }
 
-/* score[j] for the visible positions of one query; returns their maximum, -INFINITY where nothing compares. */
-static double ref_scores(const struct kv_tile *t, int64_t d_k, const float *q, uint64_t visible, double softcap,
-                         double score[ATTN_TILE])
+/* score[j] for the visible positions of one query; returns their maximum, -INFINITY where nothing
+ * compares. */
+static double ref_scores(const struct kv_tile *t, int64_t d_k, const float *q, uint64_t visible,
+                         double softcap, double score[ATTN_TILE])
 {
     double max = -HUGE_VAL;
     for (int64_t j = 0; j < ATTN_TILE; j++)
@@ -31,8 +33,8 @@ static double ref_scores(const struct kv_tile *t, int64_t d_k, const float *q, u
     return max;
 }
 
-static void ref_fold(const struct kv_tile *t, int64_t d_v, const double p[ATTN_TILE], uint64_t visible, double keep,
-                     bool fresh, float *o)
+static void ref_fold(const struct kv_tile *t, int64_t d_v, const double p[ATTN_TILE], uint64_t visible,
+                     double keep, bool fresh, float *o)
 {
     for (int64_t d = 0; d < d_v; d++) {
         double sum = fresh ? 0 : (double)o[d] * keep;
@@ -44,7 +46,7 @@ static void ref_fold(const struct kv_tile *t, int64_t d_v, const double p[ATTN_T
 }
 
 void ref_attn_tile(const struct kv_tile *t, int64_t d_k, int64_t d_v, int64_t n_q, const float *q,
-                          const struct attn_visible *vis, float softcap, struct attn_state *state, float *o)
+                   const struct attn_visible *vis, float softcap, struct attn_state *state, float *o)
 {
     for (int64_t i = 0; i < n_q; i++) {
         const uint64_t visible = visible_bits(&vis[i]);
@@ -67,7 +69,8 @@ void ref_attn_tile(const struct kv_tile *t, int64_t d_k, int64_t d_v, int64_t n_
     }
 }
 
-void ref_attn_merge(int64_t d_v, const struct attn_state *sb, const float *ob, struct attn_state *sa, float *oa)
+void ref_attn_merge(int64_t d_v, const struct attn_state *sb, const float *ob, struct attn_state *sa,
+                    float *oa)
 {
     if (sb->l == 0)
         return;
@@ -85,8 +88,8 @@ void ref_attn_merge(int64_t d_v, const struct attn_state *sb, const float *ob, s
         oa[d] = (float)((double)oa[d] * ca + (double)ob[d] * cb);
 }
 
-void ref_kv_store(enum kv_rep rep, int64_t d_k, int64_t d_v, int32_t e, const float *k, const float *v, void *tile_k,
-                  void *tile_v)
+void ref_kv_store(enum kv_rep rep, int64_t d_k, int64_t d_v, int32_t e, const float *k, const float *v,
+                  void *tile_k, void *tile_v)
 {
     twin_kv_store(rep, d_k, d_v, e, k, v, tile_k, tile_v);
 }

@@ -1,4 +1,5 @@
-/* The reference matmul: decoded weights times float activations, summed in f64 over ascending k, rounded once.
+/* The reference matmul: decoded weights times float activations, summed in f64 over ascending k, rounded
+ * once.
  *
  * A product of two floats is exact in f64, so the only error is that of the f64 sum. Arranged so that the
  * compiler keeps 16 rows x 4 columns of sums in vector registers: it runs whole models, if slowly. */
@@ -61,7 +62,7 @@ CLONES_WIDE static void ref_multiply(const double *panel, const float *const x[R
 }
 
 void ref_matmul(const struct weight *w, const struct act *a, int64_t row0, int64_t row1, float *y,
-                       int64_t ldy, void *scratch)
+                int64_t ldy, void *scratch)
 {
     double *panel = scratch;
     float *line = (float *)(void *)(panel + w->k * PANEL_ROWS);

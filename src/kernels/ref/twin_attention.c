@@ -72,8 +72,8 @@ CLONES_FMA static float twin_softmax(float score[ATTN_TILE], float m, uint64_t v
     return lane[0];
 }
 
-CLONES_FMA static void twin_fold(const struct kv_tile *t, int64_t d_v, const float p[ATTN_TILE], uint64_t visible,
-                                 float keep, bool fresh, float *o)
+CLONES_FMA static void twin_fold(const struct kv_tile *t, int64_t d_v, const float p[ATTN_TILE],
+                                 uint64_t visible, float keep, bool fresh, float *o)
 {
     for (int64_t d = 0; d < d_v; d++)
         o[d] = fresh ? 0.0f : o[d] * keep;
@@ -103,8 +103,8 @@ void twin_attn_tile(const struct kv_tile *t, int64_t d_k, int64_t d_v, int64_t n
     }
 }
 
-CLONES_FMA void twin_attn_merge(int64_t d_v, const struct attn_state *sb, const float *ob, struct attn_state *sa,
-                                float *oa)
+CLONES_FMA void twin_attn_merge(int64_t d_v, const struct attn_state *sb, const float *ob,
+                                struct attn_state *sa, float *oa)
 {
     if (sb->l == 0)
         return;

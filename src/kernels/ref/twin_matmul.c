@@ -89,7 +89,8 @@ MATH_INLINE int32_t dot_i8(const int8_t *a, const int8_t *b, int64_t n)
     return sum;
 }
 
-CLONES_FMA static float dot_q8_32(const struct twin_format *f, const struct twin_row *w, int64_t k, const void *x)
+CLONES_FMA static float dot_q8_32(const struct twin_format *f, const struct twin_row *w, int64_t k,
+                                  const void *x)
 {
     const struct act_block_32 *blocks = x;
     float acc = 0, acc2 = 0;
@@ -105,7 +106,8 @@ CLONES_FMA static float dot_q8_32(const struct twin_format *f, const struct twin
 
 /* int32 cannot overflow: |sum| of a block is at most (largest |q_w| x 127 x 256 x largest |scale|):
  * Q2_K 3 x 15, Q3_K 4 x 32, Q4_K 15 x 63, Q5_K 31 x 63, Q6_K 32 x 128, the largest, 1.33e8 < 2^31. */
-CLONES_FMA static float dot_q8_256(const struct twin_format *f, const struct twin_row *w, int64_t k, const void *x)
+CLONES_FMA static float dot_q8_256(const struct twin_format *f, const struct twin_row *w, int64_t k,
+                                   const void *x)
 {
     const struct act_block_256 *a = x;
     const int64_t n_sub = 256 / f->sub;
@@ -151,8 +153,8 @@ static struct twin_row scratch_row(void *scratch, int64_t k)
     return r;
 }
 
-void twin_matmul(const struct weight *w, const struct act *a, int64_t row0, int64_t row1, float *y, int64_t ldy,
-                 void *scratch)
+void twin_matmul(const struct weight *w, const struct act *a, int64_t row0, int64_t row1, float *y,
+                 int64_t ldy, void *scratch)
 {
     const struct twin_format *f = twin_format_get(w->type->id);
     const struct twin_row row = scratch_row(scratch, w->k);
@@ -163,8 +165,9 @@ void twin_matmul(const struct weight *w, const struct act *a, int64_t row0, int6
             w->type->decode(weight_row(w, r), w->k, scratch);
         for (int64_t i = 0; i < a->n; i++) {
             const uint8_t *x = act_row(a, i);
-            const float v = !f ? dot_f32(scratch, (const float *)(const void *)x, w->k)
-                               : a->form == ACT_Q8_32 ? dot_q8_32(f, &row, w->k, x) : dot_q8_256(f, &row, w->k, x);
+            const float v = !f                     ? dot_f32(scratch, (const float *)(const void *)x, w->k)
+                            : a->form == ACT_Q8_32 ? dot_q8_32(f, &row, w->k, x)
+                                                   : dot_q8_256(f, &row, w->k, x);
             y[i * ldy + r] = v != v ? canonical_nan() : v;
         }
     }

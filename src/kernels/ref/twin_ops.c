@@ -1,4 +1,5 @@
-/* Plain twins of the element-wise kernels and of the norm: the operations of x86/ops_*.c, one value at a time. */
+/* Plain twins of the element-wise kernels and of the norm: the operations of x86/ops_*.c, one value at a
+ * time. */
 #include "kernels/math.h"
 #include "kernels/sets.h"
 

@@ -1,13 +1,14 @@
 /* Attention over one tile of 64 positions. Twins: ref/twin_attention.c.
  *
- * Queries with something to see are taken four at a time, so that a key or value is converted to f32 once for
- * four. Scores: four vectors of 16 positions per query, one fma per key component in ascending order. Unseen
- * positions are computed with whatever the page holds and then selected away; unseen values are not touched. */
+ * Queries with something to see are taken four at a time, so that a key or value is converted to f32 once
+ * for four. Scores: four vectors of 16 positions per query, one fma per key component in ascending order.
+ * Unseen positions are computed with whatever the page holds and then selected away; unseen values are not
+ * touched. */
 #include "kernels/layout.h"
 #include "kernels/sets.h"
 #include "kernels/x86/vec_avx512.h"
 
-#define QUERIES 4              /* handled together */
+#define QUERIES 4                /* handled together */
 #define VECTORS (ATTN_TILE / 16) /* of positions in a tile; of components in a chunk of values */
 
 struct query {
@@ -75,8 +76,8 @@ static void softmax(float softcap, struct query *q)
 }
 
 /* Components [d0, d0 + 16 * n_vec) of o, the last vector masked by tail. */
-MATH_INLINE void fold(int n, int n_vec, enum kv_rep rep, const void *values, int64_t d_v, int64_t d0, __mmask16 tail,
-                      struct query *qs)
+MATH_INLINE void fold(int n, int n_vec, enum kv_rep rep, const void *values, int64_t d_v, int64_t d0,
+                      __mmask16 tail, struct query *qs)
 {
     __m512 o[QUERIES][VECTORS];
     uint64_t all = ~0ull, any = 0;
@@ -112,8 +113,8 @@ MATH_INLINE void fold(int n, int n_vec, enum kv_rep rep, const void *values, int
             _mm512_mask_storeu_ps(qs[i].o + d0 + v * 16, tail, o[i][v]);
 }
 
-MATH_INLINE void tile_n(int n, enum kv_rep rep, const struct kv_tile *t, int64_t d_k, int64_t d_v, float softcap,
-                        struct query *qs)
+MATH_INLINE void tile_n(int n, enum kv_rep rep, const struct kv_tile *t, int64_t d_k, int64_t d_v,
+                        float softcap, struct query *qs)
 {
     scores(n, rep, t->k, d_k, qs);
     for (int i = 0; i < n; i++)
@@ -126,11 +127,11 @@ MATH_INLINE void tile_n(int n, enum kv_rep rep, const struct kv_tile *t, int64_t
 }
 
 /* One compiled body for each number of queries and representation. */
-#define TILE_BODY(n, rep, name)                                                                                    \
-    static __attribute__((noinline)) void name(const struct kv_tile *t, int64_t d_k, int64_t d_v, float softcap,   \
-                                               struct query *qs)                                                   \
-    {                                                                                                              \
-        tile_n(n, rep, t, d_k, d_v, softcap, qs);                                                                  \
+#define TILE_BODY(n, rep, name)                                                                              \
+    static __attribute__((noinline)) void name(const struct kv_tile *t, int64_t d_k, int64_t d_v,            \
+                                               float softcap, struct query *qs)                              \
+    {                                                                                                        \
+        tile_n(n, rep, t, d_k, d_v, softcap, qs);                                                            \
     }
 TILE_BODY(1, KV_F16, tile_1_f16)
 TILE_BODY(2, KV_F16, tile_2_f16)
@@ -165,7 +166,8 @@ void avx512_attn_tile(const struct kv_tile *t, int64_t d_k, int64_t d_v, int64_t
     }
 }
 
-void avx512_attn_merge(int64_t d_v, const struct attn_state *sb, const float *ob, struct attn_state *sa, float *oa)
+void avx512_attn_merge(int64_t d_v, const struct attn_state *sb, const float *ob, struct attn_state *sa,
+                       float *oa)
 {
     if (sb->l == 0)
         return;
@@ -191,8 +193,15 @@ void avx512_attn_finish(int64_t d_v, const struct attn_state *s, float *o)
     const __m512 l = _mm512_set1_ps(s->l);
     for (int64_t d = 0; d < d_v; d += 16) {
         const __mmask16 tail = s->l == 0 ? (__mmask16)0 : v_tail(d_v - d);
-        _mm512_mask_storeu_ps(o + d, v_tail(d_v - d), _mm512_maskz_div_ps(tail, _mm512_maskz_loadu_ps(tail, o + d), l));
+        _mm512_mask_storeu_ps(o + d, v_tail(d_v - d),
+                              _mm512_maskz_div_ps(tail, _mm512_maskz_loadu_ps(tail, o + d), l));
     }
+}
+
+MATH_INLINE __m256i load_as_f16(const float *x, __mmask16 m)
+{
+    return _mm512_maskz_cvtps_ph(m, _mm512_maskz_loadu_ps(m, x),
+                                 _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
 
 void avx512_kv_store(enum kv_rep rep, int64_t d_k, int64_t d_v, int32_t e, const float *k, const float *v,
@@ -205,14 +214,12 @@ void avx512_kv_store(enum kv_rep rep, int64_t d_k, int64_t d_v, int32_t e, const
     uint16_t *to_k = (uint16_t *)tile_k + e, *to_v = (uint16_t *)tile_v + e * d_v;
     for (int64_t d = 0; d < d_k; d += 16) {
         uint16_t h[16];
-        const __m512 x = _mm512_maskz_loadu_ps(v_tail(d_k - d), k + d);
-        _mm256_storeu_si256((__m256i *)(void *)h, _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+        _mm256_storeu_si256((__m256i *)(void *)h, load_as_f16(k + d, v_tail(d_k - d)));
         for (int64_t i = 0; i < 16 && d + i < d_k; i++)
             to_k[(d + i) * ATTN_TILE] = h[i];
     }
     for (int64_t d = 0; d < d_v; d += 16) {
         const __mmask16 tail = v_tail(d_v - d);
-        const __m512 x = _mm512_maskz_loadu_ps(tail, v + d);
-        _mm256_mask_storeu_epi16(to_v + d, tail, _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+        _mm256_mask_storeu_epi16(to_v + d, tail, load_as_f16(v + d, tail));
     }
 }

@@ -1,8 +1,8 @@
 /* The fast matmul: drives unpacking and multiplication.
  *
  * Two panels of 16 rows at a time, one tile at a time: both tiles are unpacked into the first-level cache
- * and meet every column there, whose sums wait in scratch. One column (decode) and hundreds (prefill) take the
- * same way, so the operations per output are the same. */
+ * and meet every column there, whose sums wait in scratch. One column (decode) and hundreds (prefill) take
+ * the same way, so the operations per output are the same. */
 #include "kernels/layout.h"
 #include "kernels/sets.h"
 #include "kernels/x86/panel_avx512.h"
@@ -61,7 +61,8 @@ struct stretch {
     int64_t k;
 };
 
-static struct stretch stretch_at(const struct panel_format *f, const struct weight *w, int64_t row, int64_t k0)
+static struct stretch stretch_at(const struct panel_format *f, const struct weight *w, int64_t row,
+                                 int64_t k0)
 {
     const size_t block = (size_t)w->type->block, block_bytes = (size_t)w->type->block_bytes;
     struct stretch s;
@@ -99,10 +100,10 @@ static void fetch_ahead(struct ahead *a)
         _mm_prefetch((const char *)a->at, _MM_HINT_T1);
 }
 
-/* Unpacks one tile of n_rows rows. A panel that the matrix does not fill is first copied to a buffer, its missing
- * rows standing as copies of the first, so that unpacking always finds 16. */
-static void unpack_tile(const struct panel_format *f, const struct weight *w, int64_t row, int64_t n_rows, int64_t k0,
-                        void *tile)
+/* Unpacks one tile of n_rows rows. A panel that the matrix does not fill is first copied to a buffer, its
+ * missing rows standing as copies of the first, so that unpacking always finds 16. */
+static void unpack_tile(const struct panel_format *f, const struct weight *w, int64_t row, int64_t n_rows,
+                        int64_t k0, void *tile)
 {
     const struct stretch s = stretch_at(f, w, row, k0);
     if (n_rows == PANEL_ROWS) {
@@ -128,9 +129,9 @@ static void store_sums(const struct panel_format *f, const struct sums *s, int64
 }
 
 /* One or two panels, n <= MAX_COLUMNS columns: rows [row0, row1), at most 32. */
-static void multiply_panels(const struct panel_format *f, const struct weight *w, const struct act *a, int64_t col,
-                            int64_t n, int64_t row0, int64_t row1, struct ahead *ahead, float *y, int64_t ldy,
-                            uint8_t *scratch)
+static void multiply_panels(const struct panel_format *f, const struct weight *w, const struct act *a,
+                            int64_t col, int64_t n, int64_t row0, int64_t row1, struct ahead *ahead, float *y,
+                            int64_t ldy, uint8_t *scratch)
 {
     const size_t per_tile = tile_bytes(f);
     const int n_panels = row1 - row0 > PANEL_ROWS ? PAIR : 1;
@@ -143,7 +144,8 @@ static void multiply_panels(const struct panel_format *f, const struct weight *w
         for (int64_t p = 0; p < n_panels; p++) {
             const int64_t row = row0 + p * PANEL_ROWS;
             fetch_ahead(ahead);
-            unpack_tile(f, w, row, row1 - row < PANEL_ROWS ? row1 - row : PANEL_ROWS, k, scratch + (size_t)p * per_tile);
+            unpack_tile(f, w, row, row1 - row < PANEL_ROWS ? row1 - row : PANEL_ROWS, k,
+                        scratch + (size_t)p * per_tile);
         }
         f->multiply(scratch, n_panels, w->k - k < step ? w->k - k : step, x, a->row_stride, n, s);
     }
@@ -153,8 +155,8 @@ static void multiply_panels(const struct panel_format *f, const struct weight *w
                        y + (col + c) * ldy + row0 + p * PANEL_ROWS);
 }
 
-void avx512_matmul(const struct weight *w, const struct act *a, int64_t row0, int64_t row1, float *y, int64_t ldy,
-                   void *scratch)
+void avx512_matmul(const struct weight *w, const struct act *a, int64_t row0, int64_t row1, float *y,
+                   int64_t ldy, void *scratch)
 {
     const struct panel_format *f = format_get(w->type->id);
     if (!f) {

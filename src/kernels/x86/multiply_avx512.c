@@ -1,8 +1,9 @@
-/* Tiles times columns: 16 or 32 rows x up to 4 activation rows at once. For each output the operations are those of
- * kernels.h in the same order, whatever the number of columns: int32 within a block, then one fma.
+/* Tiles times columns: 16 or 32 rows x up to 4 activation rows at once. For each output the operations are
+ * those of kernels.h in the same order, whatever the number of columns: int32 within a block, then one
+ * fma.
  *
- * The offset of unsigned quants costs nothing: the int32 sums of a block begin at -offset * sum(q_x), which
- * act_make has left beside the activations. */
+ * The offset of unsigned quants costs nothing: the int32 sums of a block begin at -offset * sum(q_x),
+ * which act_make has left beside the activations. */
 #include "kernels/layout.h"
 #include "kernels/x86/panel_avx512.h"
 #include "kernels/x86/vec_avx512.h"
@@ -99,17 +100,19 @@ MATH_INLINE void multiply_32(int n_panels, int n, size_t neg, bool mins, const s
 /* ---- ACT_Q8_256 -------------------------------------------------------------------------------- */
 
 /* acc2 += dmin d_x * sum of mins times sums of activations, two sub-blocks per step of vpdpwssd. */
-MATH_INLINE void multiply_mins(int n_pairs, size_t sums, const struct tile_q8 *t, const uint8_t *x, struct sums *s)
+MATH_INLINE void multiply_mins(int n_pairs, size_t sums, const struct tile_q8 *t, const uint8_t *x,
+                               struct sums *s)
 {
     __m512i min = _mm512_setzero_si512();
     for (int j = 0; j < n_pairs; j++)
         min = _mm512_dpwssd_epi32(min, _mm512_load_si512(t->min[j]), broadcast_i32(x + sums + 4 * j));
-    const __m512 d = _mm512_mul_ps(_mm512_load_ps(t->m[0]), broadcast_f32(x + offsetof(struct act_block_256, d)));
+    const __m512 d =
+        _mm512_mul_ps(_mm512_load_ps(t->m[0]), broadcast_f32(x + offsetof(struct act_block_256, d)));
     _mm512_store_ps(s->acc2, _mm512_fmadd_ps(d, _mm512_cvtepi32_ps(min), _mm512_load_ps(s->acc2)));
 }
 
-MATH_INLINE void multiply_256(int n_panels, int n, int sub, size_t neg, size_t min_sums, const struct tile_q8 *t,
-                              const uint8_t *const x[COLUMN_GROUP], struct sums *s)
+MATH_INLINE void multiply_256(int n_panels, int n, int sub, size_t neg, size_t min_sums,
+                              const struct tile_q8 *t, const uint8_t *const x[COLUMN_GROUP], struct sums *s)
 {
     const int n_sub = 256 / sub, n_vec = sub / 4;
     __m512i total[PAIR][COLUMN_GROUP], dot[PAIR][COLUMN_GROUP];
@@ -130,7 +133,8 @@ MATH_INLINE void multiply_256(int n_panels, int n, int sub, size_t neg, size_t m
         for (int p = 0; p < n_panels; p++) {
             struct sums *to = &s[c * PAIR + p];
             const __m512 d = _mm512_mul_ps(_mm512_load_ps(t[p].d[0]), dx);
-            _mm512_store_ps(to->acc, _mm512_fmadd_ps(d, _mm512_cvtepi32_ps(total[p][c]), _mm512_load_ps(to->acc)));
+            _mm512_store_ps(to->acc,
+                            _mm512_fmadd_ps(d, _mm512_cvtepi32_ps(total[p][c]), _mm512_load_ps(to->acc)));
             if (min_sums != NO_OFFSET)
                 multiply_mins(n_sub / 2, min_sums, &t[p], x[c], to);
         }
@@ -164,35 +168,35 @@ MATH_INLINE void multiply_floats(int n_panels, int n, const struct tile_f32 *t, 
 /* ---- one compiled body per number of panels and columns ---------------------------------------- */
 
 /* Calls BODY(panels, columns) for groups of 4, 2 and 1 columns, each with constant arguments. */
-#define FOR_COLUMNS(panels, BODY)                                                                                  \
-    for (; n >= 4; n -= 4, x += 4 * stride, s += 4 * PAIR) {                                                       \
-        const uint8_t *const xs[COLUMN_GROUP] = {x, x + stride, x + 2 * stride, x + 3 * stride};                   \
-        if (n >= 8)                                                                                                \
-            for (size_t next = 4; next < 8; next++)                                                                \
-                prefetch_block(x + next * stride, bytes);                                                          \
-        BODY(panels, 4);                                                                                           \
-    }                                                                                                              \
-    if (n >= 2) {                                                                                                  \
-        const uint8_t *const xs[COLUMN_GROUP] = {x, x + stride};                                                   \
-        BODY(panels, 2);                                                                                           \
-        n -= 2, x += 2 * stride, s += 2 * PAIR;                                                                    \
-    }                                                                                                              \
-    if (n >= 1) {                                                                                                  \
-        const uint8_t *const xs[COLUMN_GROUP] = {x};                                                               \
-        BODY(panels, 1);                                                                                           \
+#define FOR_COLUMNS(panels, BODY)                                                                            \
+    for (; n >= 4; n -= 4, x += 4 * stride, s += 4 * PAIR) {                                                 \
+        const uint8_t *const xs[COLUMN_GROUP] = {x, x + stride, x + 2 * stride, x + 3 * stride};             \
+        if (n >= 8)                                                                                          \
+            for (size_t next = 4; next < 8; next++)                                                          \
+                prefetch_block(x + next * stride, bytes);                                                    \
+        BODY(panels, 4);                                                                                     \
+    }                                                                                                        \
+    if (n >= 2) {                                                                                            \
+        const uint8_t *const xs[COLUMN_GROUP] = {x, x + stride};                                             \
+        BODY(panels, 2);                                                                                     \
+        n -= 2, x += 2 * stride, s += 2 * PAIR;                                                              \
+    }                                                                                                        \
+    if (n >= 1) {                                                                                            \
+        const uint8_t *const xs[COLUMN_GROUP] = {x};                                                         \
+        BODY(panels, 1);                                                                                     \
     }
 
-#define MULTIPLY(name, tile_type, block_bytes, BODY)                                                               \
-    DECLARE_MULTIPLY(name)                                                                                         \
-    {                                                                                                              \
-        const tile_type *t = tiles;                                                                                \
-        const size_t bytes = block_bytes;                                                                          \
-        if (n_panels == 2) {                                                                                       \
-            FOR_COLUMNS(2, BODY)                                                                                   \
-        } else {                                                                                                   \
-            FOR_COLUMNS(1, BODY)                                                                                   \
-        }                                                                                                          \
-        (void)k;                                                                                                   \
+#define MULTIPLY(name, tile_type, block_bytes, BODY)                                                         \
+    DECLARE_MULTIPLY(name)                                                                                   \
+    {                                                                                                        \
+        const tile_type *t = tiles;                                                                          \
+        const size_t bytes = block_bytes;                                                                    \
+        if (n_panels == 2) {                                                                                 \
+            FOR_COLUMNS(2, BODY)                                                                             \
+        } else {                                                                                             \
+            FOR_COLUMNS(1, BODY)                                                                             \
+        }                                                                                                    \
+        (void)k;                                                                                             \
     }
 
 #define NEG_32(field) offsetof(struct act_block_32, field)

@@ -1,4 +1,5 @@
-/* Element-wise kernels, the norm, and the quantisation of activations. Twins: ref/twin_ops.c, twin_matmul.c. */
+/* Element-wise kernels, the norm, and the quantisation of activations. Twins: ref/twin_ops.c,
+ * twin_matmul.c. */
 #include "kernels/layout.h"
 #include "kernels/sets.h"
 #include "kernels/x86/vec_avx512.h"
@@ -47,7 +48,8 @@ static void rope_pairs(float *x, const float *cosines, const float *sines, int64
     const __m512i high = _mm512_add_epi32(low, _mm512_set1_epi32(8));
     for (int64_t i = 0; i < half; i += 16) {
         const __mmask16 m = v_tail(half - i), m0 = v_tail(2 * (half - i)), m1 = v_tail(2 * (half - i) - 16);
-        const __m512 v0 = _mm512_maskz_loadu_ps(m0, x + 2 * i), v1 = _mm512_maskz_loadu_ps(m1, x + 2 * i + 16);
+        const __m512 v0 = _mm512_maskz_loadu_ps(m0, x + 2 * i),
+                     v1 = _mm512_maskz_loadu_ps(m1, x + 2 * i + 16);
         __m512 a = _mm512_permutex2var_ps(v0, even, v1), b = _mm512_permutex2var_ps(v0, odd, v1);
         rotate(&a, &b, _mm512_maskz_loadu_ps(m, cosines + i), _mm512_maskz_loadu_ps(m, sines + i));
         _mm512_mask_storeu_ps(x + 2 * i, m0, _mm512_permutex2var_ps(a, low, b));
@@ -73,7 +75,8 @@ void avx512_silu_mul(const float *gate, const float *up, int64_t n, float *y)
     for (int64_t i = 0; i < n; i += 16) {
         const __mmask16 m = v_tail(n - i);
         const __m512 g = _mm512_maskz_loadu_ps(m, gate + i);
-        _mm512_mask_storeu_ps(y + i, m, _mm512_mul_ps(v_sigmoid_mul(g, v_neg(g)), _mm512_maskz_loadu_ps(m, up + i)));
+        _mm512_mask_storeu_ps(y + i, m,
+                              _mm512_mul_ps(v_sigmoid_mul(g, v_neg(g)), _mm512_maskz_loadu_ps(m, up + i)));
     }
 }
 
@@ -85,7 +88,8 @@ void avx512_gelu_mul(const float *gate, const float *up, int64_t n, float *y)
         const __m512 g = _mm512_maskz_loadu_ps(m, gate + i);
         const __m512 cubic = _mm512_fmadd_ps(_mm512_mul_ps(_mm512_set1_ps(GELU_C), g), g, one);
         const __m512 u = _mm512_mul_ps(_mm512_mul_ps(_mm512_set1_ps(GELU_2S), g), cubic);
-        _mm512_mask_storeu_ps(y + i, m, _mm512_mul_ps(v_sigmoid_mul(g, v_neg(u)), _mm512_maskz_loadu_ps(m, up + i)));
+        _mm512_mask_storeu_ps(y + i, m,
+                              _mm512_mul_ps(v_sigmoid_mul(g, v_neg(u)), _mm512_maskz_loadu_ps(m, up + i)));
     }
 }
 
@@ -93,8 +97,8 @@ void avx512_add(const float *x, int64_t n, float *y)
 {
     for (int64_t i = 0; i < n; i += 16) {
         const __mmask16 m = v_tail(n - i);
-        _mm512_mask_storeu_ps(y + i, m,
-                              _mm512_add_ps(_mm512_maskz_loadu_ps(m, y + i), _mm512_maskz_loadu_ps(m, x + i)));
+        _mm512_mask_storeu_ps(
+            y + i, m, _mm512_add_ps(_mm512_maskz_loadu_ps(m, y + i), _mm512_maskz_loadu_ps(m, x + i)));
     }
 }
 
@@ -116,7 +120,8 @@ MATH_INLINE uint32_t amax_bits(const float *x, int64_t n)
     __m512i a = _mm512_setzero_si512(), b = a;
     for (int64_t i = 0; i < n; i += 32) {
         a = _mm512_max_epu32(a, _mm512_and_epi32(_mm512_castps_si512(_mm512_loadu_ps(x + i)), magnitude));
-        b = _mm512_max_epu32(b, _mm512_and_epi32(_mm512_castps_si512(_mm512_loadu_ps(x + i + 16)), magnitude));
+        b = _mm512_max_epu32(b,
+                             _mm512_and_epi32(_mm512_castps_si512(_mm512_loadu_ps(x + i + 16)), magnitude));
     }
     return _mm512_reduce_max_epu32(_mm512_max_epu32(a, b));
 }

@@ -1,21 +1,22 @@
-/* Panels: 16 rows of a weight unpacked so that one vector holds the same 4 consecutive k of all 16 rows, which
- * is what vpdpbusd multiplies by 4 broadcast activation bytes. A tile is a stretch of a panel.
+/* Panels: 16 rows of a weight unpacked so that one vector holds the same 4 consecutive k of all 16 rows,
+ * which is what vpdpbusd multiplies by 4 broadcast activation bytes. A tile is a stretch of a panel.
  *
- * unpack_avx512.c makes tiles from the file's blocks; multiply_avx512.c multiplies them; matmul_avx512.c drives. */
+ * unpack_avx512.c makes tiles from the file's blocks; multiply_avx512.c multiplies them; matmul_avx512.c
+ * drives. */
 #ifndef HASTEN_KERNELS_X86_PANEL_AVX512_H
 #define HASTEN_KERNELS_X86_PANEL_AVX512_H
 #include "kernels/kernels.h"
 
-#define TILE_K 256     /* k of a tile of a quantised type */
-#define TILE_K_F32 64  /* k of a tile of floats: as many bytes */
+#define TILE_K 256    /* k of a tile of a quantised type */
+#define TILE_K_F32 64 /* k of a tile of floats: as many bytes */
 
 /* 16 rows x 256 k of a quantised type; the last tile of a row of 32-blocks may be partly filled. */
 struct tile_q8 {
-    uint8_t q[TILE_K / 4][64];       /* [k / 4][row][k % 4], unsigned */
-    float d[8][PANEL_ROWS];          /* per 32-block, or d[0] for a 256-block */
-    float m[8][PANEL_ROWS];          /* m, or m[0] = dmin */
-    int32_t scale[16][PANEL_ROWS];   /* per sub-block of 32 or 16 */
-    int16_t min[8][PANEL_ROWS][2];   /* mins of two neighbouring sub-blocks, as vpdpwssd wants them */
+    uint8_t q[TILE_K / 4][64];     /* [k / 4][row][k % 4], unsigned */
+    float d[8][PANEL_ROWS];        /* per 32-block, or d[0] for a 256-block */
+    float m[8][PANEL_ROWS];        /* m, or m[0] = dmin */
+    int32_t scale[16][PANEL_ROWS]; /* per sub-block of 32 or 16 */
+    int16_t min[8][PANEL_ROWS][2]; /* mins of two neighbouring sub-blocks, as vpdpwssd wants them */
 } __attribute__((aligned(64)));
 
 /* 16 rows x 64 k of F32, F16, BF16. */
@@ -34,13 +35,21 @@ struct sums {
 /* Unpacks k values (a multiple of the block; at most a tile's) of 16 rows that lie stride bytes apart. */
 typedef void (*unpack_fn)(const uint8_t *src, size_t stride, int64_t k, void *tile);
 
-/* Multiplies the tiles of n_panels panels, lying one behind the other, by n columns: k values (at most a tile's). x:
- * the activation block (or floats) of the first column, the next one stride bytes on. s: [n][PAIR]. */
-typedef void (*multiply_fn)(const void *tiles, int n_panels, int64_t k, const uint8_t *x, size_t stride, int64_t n,
-                            struct sums *s);
+/* Multiplies the tiles of n_panels panels, lying one behind the other, by n columns: k values (at most a
+ * tile's). x: the activation block (or floats) of the first column, the next one stride bytes on. s:
+ * [n][PAIR]. */
+typedef void (*multiply_fn)(const void *tiles, int n_panels, int64_t k, const uint8_t *x, size_t stride,
+                            int64_t n, struct sums *s);
 
-enum tile_kind { TILE_Q8, TILE_F32 };
-enum mins { MINS_NONE, MINS_ADDED, MINS_SUBTRACTED };
+enum tile_kind {
+    TILE_Q8,
+    TILE_F32
+};
+enum mins {
+    MINS_NONE,
+    MINS_ADDED,
+    MINS_SUBTRACTED
+};
 
 struct panel_format {
     uint32_t id; /* enum quant_id */
@@ -64,9 +73,9 @@ void unpack_q4_k_avx512(const uint8_t *src, size_t stride, int64_t k, void *tile
 void unpack_q5_k_avx512(const uint8_t *src, size_t stride, int64_t k, void *tile);
 void unpack_q6_k_avx512(const uint8_t *src, size_t stride, int64_t k, void *tile);
 
-#define DECLARE_MULTIPLY(name)                                                                                     \
-    void name##_avx512(const void *tiles, int n_panels, int64_t k, const uint8_t *x, size_t stride, int64_t n,     \
-                       struct sums *s)
+#define DECLARE_MULTIPLY(name)                                                                               \
+    void name##_avx512(const void *tiles, int n_panels, int64_t k, const uint8_t *x, size_t stride,          \
+                       int64_t n, struct sums *s)
 DECLARE_MULTIPLY(multiply_f32);
 DECLARE_MULTIPLY(multiply_q4_0);
 DECLARE_MULTIPLY(multiply_q5_0);

@@ -1,6 +1,6 @@
-/* From the file's blocks to tiles: 16 rows are read 16 bytes at a time and transposed as 32-bit words, so that
- * word j of 16 rows becomes one vector; nibbles and high bits are then separated on whole vectors. Loads never
- * leave a block. Layouts of the blocks: formats/quant.c, ref/twin_blocks.c. */
+/* From the file's blocks to tiles: 16 rows are read 16 bytes at a time and transposed as 32-bit words, so
+ * that word j of 16 rows becomes one vector; nibbles and high bits are then separated on whole vectors.
+ * Loads never leave a block. Layouts of the blocks: formats/quant.c, ref/twin_blocks.c. */
 #include "kernels/x86/panel_avx512.h"
 #include "kernels/x86/vec_avx512.h"
 
@@ -10,8 +10,10 @@ MATH_INLINE __m512i load_4_rows(const uint8_t *p, size_t step)
 {
     __m512i v = _mm512_castsi128_si512(_mm_loadu_si128((const __m128i *)(const void *)p));
     v = _mm512_mask_broadcast_i32x4(v, 0x00f0, _mm_loadu_si128((const __m128i *)(const void *)(p + step)));
-    v = _mm512_mask_broadcast_i32x4(v, 0x0f00, _mm_loadu_si128((const __m128i *)(const void *)(p + 2 * step)));
-    return _mm512_mask_broadcast_i32x4(v, 0xf000, _mm_loadu_si128((const __m128i *)(const void *)(p + 3 * step)));
+    v = _mm512_mask_broadcast_i32x4(v, 0x0f00,
+                                    _mm_loadu_si128((const __m128i *)(const void *)(p + 2 * step)));
+    return _mm512_mask_broadcast_i32x4(v, 0xf000,
+                                       _mm_loadu_si128((const __m128i *)(const void *)(p + 3 * step)));
 }
 
 /* v[j] = 32-bit word j of 16 bytes of each of 16 rows. */
@@ -27,12 +29,16 @@ MATH_INLINE void load_rows(const uint8_t *p, size_t stride, __m512i v[4])
     v[3] = _mm512_unpackhi_epi64(ab1, cd1);
 }
 
-/* The 32-bit word at p of each row. */
+/* The 32-bit word at p of each row. (Without optimisation GCC makes the intrinsic a macro that trips over
+ * its own mask constant.) */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wsign-conversion"
 MATH_INLINE __m512i gather_word(const uint8_t *p, size_t stride)
 {
     const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     return _mm512_i32gather_epi32(_mm512_mullo_epi32(lane, _mm512_set1_epi32((int)stride)), p, 1);
 }
+#pragma GCC diagnostic pop
 
 MATH_INLINE __m512 f16_low(__m512i words)
 {
@@ -82,9 +88,10 @@ MATH_INLINE void add_fifth_bits(__m512i words, __m512i q[8])
         const __m512i index = _mm512_add_epi8(_mm512_set4_epi32(0x0c0c0c0c, 0x08080808, 0x04040404, 0),
                                               _mm512_set1_epi8((char)byte));
         const __m512i spread = _mm512_shuffle_epi8(words, index);
-        q[2 * byte] = _mm512_mask_add_epi8(q[2 * byte], _mm512_test_epi8_mask(spread, bit_even), q[2 * byte], fifth);
-        q[2 * byte + 1] =
-            _mm512_mask_add_epi8(q[2 * byte + 1], _mm512_test_epi8_mask(spread, bit_odd), q[2 * byte + 1], fifth);
+        q[2 * byte] =
+            _mm512_mask_add_epi8(q[2 * byte], _mm512_test_epi8_mask(spread, bit_even), q[2 * byte], fifth);
+        q[2 * byte + 1] = _mm512_mask_add_epi8(q[2 * byte + 1], _mm512_test_epi8_mask(spread, bit_odd),
+                                               q[2 * byte + 1], fifth);
     }
 }
 
@@ -156,7 +163,8 @@ void unpack_q8_0_avx512(const uint8_t *src, size_t stride, int64_t k, void *tile
 
 MATH_INLINE __m512i word_byte(__m512i words, unsigned byte)
 {
-    return _mm512_and_epi32(_mm512_srlv_epi32(words, _mm512_set1_epi32((int)(8 * byte))), _mm512_set1_epi32(255));
+    return _mm512_and_epi32(_mm512_srlv_epi32(words, _mm512_set1_epi32((int)(8 * byte))),
+                            _mm512_set1_epi32(255));
 }
 
 /* Four unsigned bytes per row become scale[first ... first + 3]. */
@@ -171,8 +179,10 @@ MATH_INLINE void store_mins(struct tile_q8 *t, int first, __m512i bytes)
 {
     const __m512i low = _mm512_set1_epi32(0x00ff), high = _mm512_set1_epi32(0x00ff0000);
     const __m512i upper = _mm512_srli_epi32(bytes, 16);
-    _mm512_store_si512(t->min[first], or_masked(_mm512_and_epi32(bytes, low), _mm512_slli_epi32(bytes, 8), high));
-    _mm512_store_si512(t->min[first + 1], or_masked(_mm512_and_epi32(upper, low), _mm512_slli_epi32(upper, 8), high));
+    _mm512_store_si512(t->min[first],
+                       or_masked(_mm512_and_epi32(bytes, low), _mm512_slli_epi32(bytes, 8), high));
+    _mm512_store_si512(t->min[first + 1],
+                       or_masked(_mm512_and_epi32(upper, low), _mm512_slli_epi32(upper, 8), high));
 }
 
 /* d, dmin and 12 bytes of 6-bit scales and mins: the first 16 bytes of Q4_K and Q5_K. */
@@ -340,8 +350,8 @@ void unpack_f32_avx512(const uint8_t *src, size_t stride, int64_t k, void *tile)
 }
 
 /* The last k % 8 columns of 16-bit types, one value at a time. */
-static void unpack_16bit_tail(const uint8_t *src, size_t stride, int64_t from, int64_t k, float (*convert)(uint16_t),
-                              struct tile_f32 *t)
+static void unpack_16bit_tail(const uint8_t *src, size_t stride, int64_t from, int64_t k,
+                              float (*convert)(uint16_t), struct tile_f32 *t)
 {
     for (int64_t i = from; i < k; i++) {
         for (size_t r = 0; r < PANEL_ROWS; r++) {

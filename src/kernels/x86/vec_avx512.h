@@ -8,7 +8,7 @@
 /* Mask of the lanes that exist when n values are left. */
 MATH_INLINE __mmask16 v_tail(int64_t n)
 {
-    return n >= 16 ? (__mmask16)0xffff : n <= 0 ? (__mmask16)0 : (__mmask16)((1u << n) - 1u);
+    return (__mmask16)(n >= 16 ? 0xffffu : n <= 0 ? 0u : (1u << n) - 1u);
 }
 
 MATH_INLINE __m512 v_exp(__m512 x)
@@ -23,7 +23,8 @@ MATH_INLINE __m512 v_exp(__m512 x)
     q = _mm512_fmadd_ps(q, r, _mm512_set1_ps(EXP_C2));
     const __m512 p = _mm512_add_ps(_mm512_set1_ps(1.0f), _mm512_fmadd_ps(q, _mm512_mul_ps(r, r), r));
     __m512 e = _mm512_scalef_ps(p, n); /* one rounding, as the twin's two multiplications */
-    e = _mm512_mask_mov_ps(e, _mm512_cmp_ps_mask(x, _mm512_set1_ps(EXP_MIN), _CMP_LT_OQ), _mm512_setzero_ps());
+    e = _mm512_mask_mov_ps(e, _mm512_cmp_ps_mask(x, _mm512_set1_ps(EXP_MIN), _CMP_LT_OQ),
+                           _mm512_setzero_ps());
     const __mmask16 high = _mm512_cmp_ps_mask(x, _mm512_set1_ps(EXP_MAX), _CMP_NLT_UQ);
     return _mm512_mask_add_ps(e, high, x, _mm512_set1_ps(INFINITY)); /* inf, or the NaN */
 }
