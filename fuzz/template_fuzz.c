@@ -29,7 +29,8 @@ static void render(const struct template *t, const json_t *context)
     hasten_status s = template_render(t, context, &a, &err);
     if (s != HASTEN_OK && (a.len || err.status != s || !strstr(err.message, ": line ")))
         __builtin_trap();
-    if (template_render(t, context, &b, NULL) != s || a.len != b.len || (a.len && memcmp(a.data, b.data, a.len) != 0))
+    if (template_render(t, context, &b, NULL) != s || a.len != b.len ||
+        (a.len && memcmp(a.data, b.data, a.len) != 0))
         __builtin_trap();
     buf_free(&a);
     buf_free(&b);

@@ -45,7 +45,7 @@ def main():
     print(" * Owns the classes of characters that pre-tokenisers ask for. Sorted, disjoint ranges; flags: 1 letter,")
     print(" * 2 number, 4 numeric for the Digits step (UNICODE_LETTER, UNICODE_NUMBER, UNICODE_DIGIT). */")
     print('#include "text/unicode.h"\n')
-    print("const struct unicode_range unicode_ranges[] = {")
+    print("/* clang-format off */\nconst struct unicode_range unicode_ranges[] = {")
     line = "   "
     for a, b, f in ranges:
         item = " {0x%X, 0x%X, %d}," % (a, b, f)
@@ -54,7 +54,7 @@ def main():
             line = "   "
         line += item
     print(line)
-    print("};\n")
+    print("};\n/* clang-format on */\n")
     print("const int unicode_n_ranges = %d;" % len(ranges))
 
 

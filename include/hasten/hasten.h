@@ -34,15 +34,18 @@ int32_t hasten_model_n_ctx_train(const struct hasten_model *m);
 
 /* ---- engine ------------------------------------------------------------------------------------------- */
 
-enum hasten_kv_type { HASTEN_KV_F16, HASTEN_KV_F32 };
+enum hasten_kv_type {
+    HASTEN_KV_F16,
+    HASTEN_KV_F32
+};
 
 struct hasten_engine_settings {
-    int32_t n_threads;           /* workers including the caller; 0: affinity and cgroup quota decide */
-    int32_t n_ctx;               /* positions of one sequence; 0: the smaller of 4,096 and the model's context */
-    int32_t n_seq_max;           /* sequences alive at once; default 1 */
-    int32_t n_batch;             /* rows of one step, 1..4096; default 512 */
-    int32_t n_logits;            /* rows of logits handed to the sink at once, 1..64; default 8 */
-    int64_t kv_positions;        /* positions of KV for all sequences together; 0: n_ctx * n_seq_max */
+    int32_t n_threads;    /* workers including the caller; 0: affinity and cgroup quota decide */
+    int32_t n_ctx;        /* positions of one sequence; 0: the smaller of 4,096 and the model's context */
+    int32_t n_seq_max;    /* sequences alive at once; default 1 */
+    int32_t n_batch;      /* rows of one step, 1..4096; default 512 */
+    int32_t n_logits;     /* rows of logits handed to the sink at once, 1..64; default 8 */
+    int64_t kv_positions; /* positions of KV for all sequences together; 0: n_ctx * n_seq_max */
     enum hasten_kv_type kv_type; /* default f16 */
     uint64_t memory_limit;       /* bytes, anonymous memory plus mapped file; 0: no limit */
     bool reference;              /* the plain-C float path (slow; KV should be f32) */
@@ -89,7 +92,7 @@ struct hasten_item {
     struct hasten_seq *seq;
     const int32_t *tokens; /* appended at positions length .. length + n - 1 */
     int32_t n;
-    int32_t want_from;     /* logits for rows want_from .. n - 1 of this item (n: none; n - 1: the last) */
+    int32_t want_from; /* logits for rows want_from .. n - 1 of this item (n: none; n - 1: the last) */
 };
 
 /* Receives logits, at most n_logits rows at a time, in item order, then row order: logits[n_rows][n_vocab].
@@ -109,10 +112,10 @@ hasten_status hasten_step(struct hasten_engine *e, const struct hasten_item *ite
 
 /* Counters since the engine was opened. */
 struct hasten_counters {
-    uint64_t passes;             /* forward passes */
-    uint64_t rows;               /* rows computed in them */
-    uint64_t head_rows;          /* rows of logits computed */
-    uint64_t weight_bytes;       /* bytes of weights read by matrix products (each weight once a pass) */
+    uint64_t passes;       /* forward passes */
+    uint64_t rows;         /* rows computed in them */
+    uint64_t head_rows;    /* rows of logits computed */
+    uint64_t weight_bytes; /* bytes of weights read by matrix products (each weight once a pass) */
     uint64_t kv_pages_used, kv_pages_total;
 };
 void hasten_engine_counters(const struct hasten_engine *e, struct hasten_counters *out);

@@ -59,12 +59,14 @@ static int32_t clamp(int32_t v, int32_t lo, int32_t hi)
     return v < lo ? lo : v > hi ? hi : v;
 }
 
-static void gather_queries(const struct attention *a, const struct row_block *b, int32_t head_kv, const struct work *w)
+static void gather_queries(const struct attention *a, const struct row_block *b, int32_t head_kv,
+                           const struct work *w)
 {
     const struct layer *l = a->l;
     const int32_t group = l->n_head / l->n_head_kv;
     for (int32_t r = 0; r < b->n_rows; r++) {
-        const float *src = a->e->buf.q + ((int64_t)(b->first_row + r) * l->n_head + (int64_t)head_kv * group) * l->d_k;
+        const float *src =
+            a->e->buf.q + ((int64_t)(b->first_row + r) * l->n_head + (int64_t)head_kv * group) * l->d_k;
         float *dst = w->q + (int64_t)r * group * l->d_k;
         memcpy(dst, src, (size_t)group * (size_t)l->d_k * sizeof *dst);
         a->e->kernels->scale(l->q_scale, (int64_t)group * l->d_k, dst);
@@ -87,7 +89,8 @@ static void fold_tile(const struct attention *a, const struct row_block *b, int3
     a->e->kernels->attn_tile(&t, l->d_k, l->d_v, w->n_q, w->q, w->vis, l->softcap, w->sp, w->part);
 }
 
-static void attend_block(const struct attention *a, const struct row_block *b, int32_t head_kv, uint8_t *scratch)
+static void attend_block(const struct attention *a, const struct row_block *b, int32_t head_kv,
+                         uint8_t *scratch)
 {
     const struct layer *l = a->l;
     const struct kernels *kn = a->e->kernels;
@@ -108,7 +111,8 @@ static void attend_block(const struct attention *a, const struct row_block *b, i
             kn->attn_merge(l->d_v, &w.sp[i], w.part + i * l->d_v, &w.so[i], w.o + i * l->d_v);
     }
     for (int32_t r = 0; r < b->n_rows; r++) {
-        float *dst = a->e->buf.att + ((int64_t)(b->first_row + r) * l->n_head + (int64_t)head_kv * group) * l->d_v;
+        float *dst =
+            a->e->buf.att + ((int64_t)(b->first_row + r) * l->n_head + (int64_t)head_kv * group) * l->d_v;
         for (int32_t g = 0; g < group; g++) {
             const int64_t i = (int64_t)r * group + g;
             kn->attn_finish(l->d_v, &w.so[i], w.o + i * l->d_v);

@@ -25,7 +25,8 @@ static hasten_status open_seqs(struct hasten_engine *e, struct hasten_error *err
     e->seq_tokens = mem_array((size_t)s->n_seq_max * (size_t)s->n_ctx, sizeof *e->seq_tokens);
     e->seq_tables = mem_array((size_t)s->n_seq_max * table, sizeof *e->seq_tables);
     if (!e->seqs || !e->seq_tokens || !e->seq_tables)
-        return error_set(err, HASTEN_ERR_MEMORY, "opening the engine: out of memory for %d sequences", s->n_seq_max);
+        return error_set(err, HASTEN_ERR_MEMORY, "opening the engine: out of memory for %d sequences",
+                         s->n_seq_max);
     for (int32_t i = 0; i < s->n_seq_max; i++) {
         e->seqs[i].engine = e;
         e->seqs[i].tokens = e->seq_tokens + (size_t)i * (size_t)s->n_ctx;
@@ -43,8 +44,8 @@ static hasten_status open_kv(struct hasten_engine *e, struct hasten_error *err)
     if (!lanes)
         return error_set(err, HASTEN_ERR_MEMORY, "opening the engine: out of memory for %d lanes", n_lanes);
     engine_lanes(d, lanes);
-    hasten_status st = kv_pool_open(&e->kv, engine_kv_rep(&e->settings), lanes, n_lanes, engine_kv_pages(&e->settings),
-                                    e->settings.poison, err);
+    hasten_status st = kv_pool_open(&e->kv, engine_kv_rep(&e->settings), lanes, n_lanes,
+                                    engine_kv_pages(&e->settings), e->settings.poison, err);
     mem_free(lanes);
     return st;
 }
@@ -56,7 +57,8 @@ static hasten_status open_parts(struct hasten_engine *e, struct hasten_error *er
     e->arena_bytes = engine_layout(e->model, &e->settings, &e->widths, NULL, &e->buf, &e->pass);
     e->arena = mem_map(e->arena_bytes);
     if (!e->arena)
-        return error_set(err, HASTEN_ERR_MEMORY, "opening the engine: out of memory for %zu bytes of buffers", e->arena_bytes);
+        return error_set(err, HASTEN_ERR_MEMORY, "opening the engine: out of memory for %zu bytes of buffers",
+                         e->arena_bytes);
     engine_layout(e->model, &e->settings, &e->widths, e->arena, &e->buf, &e->pass);
     fill_inv_freq(e);
     if ((st = open_kv(e, err)) || (st = open_seqs(e, err)))

@@ -6,15 +6,15 @@
 #include "engine/kv.h"
 #include "model/loaded.h"
 
-#define ATTN_SPAN 1024      /* positions folded into one partial result; aligned at 0 */
-#define ATTN_BLOCK_ROWS 8   /* rows of a sequence that share the reading of a tile */
+#define ATTN_SPAN 1024    /* positions folded into one partial result; aligned at 0 */
+#define ATTN_BLOCK_ROWS 8 /* rows of a sequence that share the reading of a tile */
 #define ENGINE_MAX_LOGITS 64
 
 struct hasten_seq {
     struct hasten_engine *engine;
     bool open;
     int32_t length;
-    int32_t *tokens;      /* [n_ctx] */
+    int32_t *tokens; /* [n_ctx] */
     struct kv_seq kv;
 };
 
@@ -27,29 +27,29 @@ struct row_block {
 /* One forward pass over n_rows rows. */
 struct pass {
     int32_t n_rows;
-    int32_t *token, *pos;             /* [n_batch] */
-    const struct hasten_seq **seq;    /* [n_batch] */
-    struct row_block *blocks;         /* [n_batch] */
+    int32_t *token, *pos;          /* [n_batch] */
+    const struct hasten_seq **seq; /* [n_batch] */
+    struct row_block *blocks;      /* [n_batch] */
     int32_t n_blocks;
-    struct hasten_logits_row *head;   /* [n_batch] rows whose logits are wanted, as the sink sees them */
-    int32_t *head_row;                /* [n_batch] the same rows, as indices into the pass */
+    struct hasten_logits_row *head; /* [n_batch] rows whose logits are wanted, as the sink sees them */
+    int32_t *head_row;              /* [n_batch] the same rows, as indices into the pass */
     int32_t n_head;
 };
 
 /* Activations of a pass, [n_batch rows] each, and what workers scribble on. */
 struct buffers {
-    float *x;             /* residual stream [d] */
-    float *norm;          /* normed input of a group of matrices [d] */
-    float *q, *k, *v;     /* [n_head*d_k], [n_head_kv*d_k], [n_head_kv*d_v] */
-    float *att;           /* output of attention [n_head*d_v] */
-    float *gate, *up;     /* [d_ff] */
-    float *out;           /* output of a block's last matrix [d] */
-    float *cos, *sin;     /* [n_ropes][rows][n_rot/2] */
-    double *inv_freq;     /* [n_ropes][n_rot/2] */
-    uint8_t *act[3];      /* activations in each form of enum act_form */
-    size_t act_bytes[3];  /* bytes of a whole act buffer */
-    float *logits;        /* [n_logits × n_vocab] */
-    uint8_t *scratch;     /* [n_threads × scratch_bytes] */
+    float *x;            /* residual stream [d] */
+    float *norm;         /* normed input of a group of matrices [d] */
+    float *q, *k, *v;    /* [n_head*d_k], [n_head_kv*d_k], [n_head_kv*d_v] */
+    float *att;          /* output of attention [n_head*d_v] */
+    float *gate, *up;    /* [d_ff] */
+    float *out;          /* output of a block's last matrix [d] */
+    float *cos, *sin;    /* [n_ropes][rows][n_rot/2] */
+    double *inv_freq;    /* [n_ropes][n_rot/2] */
+    uint8_t *act[3];     /* activations in each form of enum act_form */
+    size_t act_bytes[3]; /* bytes of a whole act buffer */
+    float *logits;       /* [n_logits × n_vocab] */
+    uint8_t *scratch;    /* [n_threads × scratch_bytes] */
     size_t scratch_bytes;
     size_t attn_q, attn_o; /* floats of the two arrays inside a worker's scratch in attention */
 };
@@ -67,22 +67,23 @@ struct hasten_engine {
     const struct kernels *kernels;
     struct pool *pool;
     struct kv_pool kv;
-    struct hasten_seq *seqs;                /* [n_seq_max] */
-    int32_t *seq_tokens, *seq_tables;       /* backing memory of all sequences */
+    struct hasten_seq *seqs;          /* [n_seq_max] */
+    int32_t *seq_tokens, *seq_tables; /* backing memory of all sequences */
     struct widths widths;
     struct buffers buf;
-    uint8_t *arena;                         /* backing memory of buf and pass */
+    uint8_t *arena; /* backing memory of buf and pass */
     size_t arena_bytes;
     struct pass pass;
     struct hasten_counters counters;
 };
 
 /* Fills the defaults, checks ranges (HASTEN_ERR_USAGE naming the field). */
-hasten_status engine_settle(const struct hasten_model *m, struct hasten_engine_settings *s, struct hasten_error *err);
+hasten_status engine_settle(const struct hasten_model *m, struct hasten_engine_settings *s,
+                            struct hasten_error *err);
 void engine_widths(const struct hasten_model *m, const struct kernels *k, struct widths *out);
 /* Lays buf and pass out in arena (NULL: only measures); returns the bytes. */
-size_t engine_layout(const struct hasten_model *m, const struct hasten_engine_settings *s, const struct widths *w,
-                     uint8_t *arena, struct buffers *buf, struct pass *pass);
+size_t engine_layout(const struct hasten_model *m, const struct hasten_engine_settings *s,
+                     const struct widths *w, uint8_t *arena, struct buffers *buf, struct pass *pass);
 const struct kernels *engine_kernels(const struct hasten_engine_settings *s);
 enum kv_rep engine_kv_rep(const struct hasten_engine_settings *s);
 /* Writes the KV lanes of a model; returns their number (lanes may be NULL). */

@@ -80,7 +80,8 @@ static void finish_qkv_rows(void *ctx, int64_t begin, int64_t end, int worker)
             e->kernels->add(l->bv, (int64_t)l->n_head_kv * l->d_v, v);
         const int32_t pos = e->pass.pos[i];
         for (int32_t h = 0; h < l->n_head_kv; h++) {
-            const struct kv_tile t = kv_tile_at(&e->kv, &e->pass.seq[i]->kv, pos / KV_PAGE, c->first_lane + h);
+            const struct kv_tile t =
+                kv_tile_at(&e->kv, &e->pass.seq[i]->kv, pos / KV_PAGE, c->first_lane + h);
             e->kernels->kv_store(t.rep, l->d_k, l->d_v, pos % KV_PAGE, k + (int64_t)h * l->d_k,
                                  v + (int64_t)h * l->d_v, (void *)(uintptr_t)t.k, (void *)(uintptr_t)t.v);
         }
@@ -111,7 +112,9 @@ static void attention_block(struct rows_ctx *c)
     pool_for(e->pool, n, ROWS_PER_CLAIM, finish_qkv_rows, c);
 
     switch (l->attn) {
-    case ATTN_GQA: attention_layer(e, l, c->first_lane); break;
+    case ATTN_GQA:
+        attention_layer(e, l, c->first_lane);
+        break;
     }
 
     linear_group(e, &(struct linear_input){e->buf.att, (int64_t)l->n_head * l->d_v, NULL}, n,
@@ -134,8 +137,12 @@ static void activate_rows(void *ctx, int64_t begin, int64_t end, int worker)
         float *gate = c->e->buf.gate + i * l->d_ff;
         const float *up = c->e->buf.up + i * l->d_ff;
         switch (l->ffn) {
-        case FFN_SWIGLU: c->e->kernels->silu_mul(gate, up, l->d_ff, gate); break;
-        case FFN_GEGLU: c->e->kernels->gelu_mul(gate, up, l->d_ff, gate); break;
+        case FFN_SWIGLU:
+            c->e->kernels->silu_mul(gate, up, l->d_ff, gate);
+            break;
+        case FFN_GEGLU:
+            c->e->kernels->gelu_mul(gate, up, l->d_ff, gate);
+            break;
         }
     }
 }
@@ -148,7 +155,8 @@ static void ffn_block(struct rows_ctx *c)
     const struct linear gate_up[] = {{&l->w_gate, e->buf.gate}, {&l->w_up, e->buf.up}};
     linear_group(e, &(struct linear_input){e->buf.x, e->model->desc.d_model, l->ffn_norm}, n, gate_up, 2);
     pool_for(e->pool, n, ROWS_PER_CLAIM, activate_rows, c);
-    linear_group(e, &(struct linear_input){e->buf.gate, l->d_ff, NULL}, n, &(struct linear){&l->w_down, e->buf.out}, 1);
+    linear_group(e, &(struct linear_input){e->buf.gate, l->d_ff, NULL}, n,
+                 &(struct linear){&l->w_down, e->buf.out}, 1);
     c->post_norm = l->ffn_post_norm;
     pool_for(e->pool, n, ROWS_PER_CLAIM, add_rows, c);
 }
@@ -162,7 +170,8 @@ hasten_status forward_pass(struct hasten_engine *e, const volatile int *cancel, 
     pool_for(e->pool, e->pass.n_rows, ROWS_PER_CLAIM, embed_rows, &c);
     for (int32_t i = 0; i < d->n_layer; i++) {
         if (cancel && *cancel)
-            return error_set(err, HASTEN_ERR_CANCELLED, "running a step: cancelled at layer %d of %d", i, d->n_layer);
+            return error_set(err, HASTEN_ERR_CANCELLED, "running a step: cancelled at layer %d of %d", i,
+                             d->n_layer);
         c.l = &d->layers[i];
         attention_block(&c);
         ffn_block(&c);
@@ -177,7 +186,8 @@ void forward_head(struct hasten_engine *e, int32_t first, int32_t n)
 {
     const struct model_desc *d = &e->model->desc;
     for (int32_t i = 0; i < n; i++)
-        memcpy(e->buf.out + (int64_t)i * d->d_model, e->buf.x + (int64_t)e->pass.head_row[first + i] * d->d_model,
+        memcpy(e->buf.out + (int64_t)i * d->d_model,
+               e->buf.x + (int64_t)e->pass.head_row[first + i] * d->d_model,
                (size_t)d->d_model * sizeof(float));
     linear_group(e, &(struct linear_input){e->buf.out, d->d_model, d->output_norm}, n,
                  &(struct linear){&d->output, e->buf.logits}, 1);

@@ -31,8 +31,10 @@ hasten_status kv_pool_size(enum kv_rep rep, const struct kv_lane *lanes, int32_t
     uint64_t n_blocks, total;
     if (checked_mul_u64((uint64_t)n_pages, (uint64_t)n_lanes, &n_blocks) || n_blocks > INT32_MAX ||
         checked_mul_u64(n_blocks, largest_page(rep, lanes, n_lanes) + 2 * sizeof(int32_t), &total))
-        return error_set(err, HASTEN_ERR_MEMORY, "planning the KV pool: %lld pages of %d lanes are too many (expected fewer than 2^31 blocks)",
-                         (long long)n_pages, n_lanes);
+        return error_set(
+            err, HASTEN_ERR_MEMORY,
+            "planning the KV pool: %lld pages of %d lanes are too many (expected fewer than 2^31 blocks)",
+            (long long)n_pages, n_lanes);
     *bytes = total;
     return HASTEN_OK;
 }
@@ -133,7 +135,8 @@ void kv_extend(struct kv_pool *p, struct kv_seq *s, int32_t len, int32_t n)
         if (p->refs[*entry] == 1)
             continue;
         const int32_t copy = take(p);
-        memcpy(p->base + (size_t)copy * p->block_bytes, p->base + (size_t)*entry * p->block_bytes, p->block_bytes);
+        memcpy(p->base + (size_t)copy * p->block_bytes, p->base + (size_t)*entry * p->block_bytes,
+               p->block_bytes);
         release(p, *entry);
         *entry = copy;
     }

@@ -17,17 +17,17 @@ struct kv_lane { /* one (slot, head) */
 struct kv_pool {
     enum kv_rep rep;
     int32_t n_lanes;
-    struct kv_lane *lanes;  /* [n_lanes], owned */
-    size_t block_bytes;     /* of one page, a multiple of 64 */
+    struct kv_lane *lanes; /* [n_lanes], owned */
+    size_t block_bytes;    /* of one page, a multiple of 64 */
     int64_t n_blocks, n_free;
-    uint8_t *base;          /* [n_blocks × block_bytes], owned */
-    int32_t *refs;          /* [n_blocks] */
-    int32_t *free_list;     /* [n_free] block numbers, taken from the end */
-    bool poison;            /* fill freed pages with NaN */
+    uint8_t *base;      /* [n_blocks × block_bytes], owned */
+    int32_t *refs;      /* [n_blocks] */
+    int32_t *free_list; /* [n_free] block numbers, taken from the end */
+    bool poison;        /* fill freed pages with NaN */
 };
 
 struct kv_seq {
-    int32_t *table;         /* [max_pages × n_lanes] block numbers */
+    int32_t *table; /* [max_pages × n_lanes] block numbers */
     int32_t n_pages, max_pages;
 };
 
@@ -49,7 +49,8 @@ void kv_shrink(struct kv_pool *p, struct kv_seq *s, int32_t n_keep);
 /* dst (empty) gets the pages of src that hold positions below n_keep, shared. */
 void kv_share(struct kv_pool *p, const struct kv_seq *src, struct kv_seq *dst, int32_t n_keep);
 
-static inline struct kv_tile kv_tile_at(const struct kv_pool *p, const struct kv_seq *s, int32_t page, int32_t lane)
+static inline struct kv_tile kv_tile_at(const struct kv_pool *p, const struct kv_seq *s, int32_t page,
+                                        int32_t lane)
 {
     uint8_t *block = p->base + (size_t)s->table[(int64_t)page * p->n_lanes + lane] * p->block_bytes;
     const size_t elt = p->rep == KV_F32 ? 4 : 2;

@@ -32,7 +32,8 @@ static void prepare_rows(void *ctx, int64_t begin, int64_t end, int worker)
             x = normed;
         }
         for (int32_t f = 0; f < g->n_forms; f++)
-            kn->act_make(g->forms[f], x, g->in->k, g->e->buf.act[g->forms[f]] + (size_t)i * row_bytes(g, g->forms[f]));
+            kn->act_make(g->forms[f], x, g->in->k,
+                         g->e->buf.act[g->forms[f]] + (size_t)i * row_bytes(g, g->forms[f]));
     }
 }
 
@@ -47,7 +48,8 @@ static void multiply_panels(void *ctx, int64_t begin, int64_t end, int worker)
         if (p0 >= p1)
             continue;
         const struct weight *w = g->lin[j].w;
-        const int64_t row0 = (p0 - g->first_panel[j]) * PANEL_ROWS, row1 = (p1 - g->first_panel[j]) * PANEL_ROWS;
+        const int64_t row0 = (p0 - g->first_panel[j]) * PANEL_ROWS,
+                      row1 = (p1 - g->first_panel[j]) * PANEL_ROWS;
         const enum act_form f = kn->form_of(w->type, w->k);
         const struct act a = {
             .form = f, .n = g->n, .k = g->in->k, .rows = g->e->buf.act[f], .row_stride = row_bytes(g, f)};

@@ -15,18 +15,21 @@
 
 void hasten_engine_default_settings(struct hasten_engine_settings *s)
 {
-    *s = (struct hasten_engine_settings){.n_seq_max = 1, .n_batch = 512, .n_logits = 8, .kv_type = HASTEN_KV_F16};
+    *s = (struct hasten_engine_settings){
+        .n_seq_max = 1, .n_batch = 512, .n_logits = 8, .kv_type = HASTEN_KV_F16};
 }
 
-static hasten_status check_range(const char *name, int64_t v, int64_t lo, int64_t hi, struct hasten_error *err)
+static hasten_status check_range(const char *name, int64_t v, int64_t lo, int64_t hi,
+                                 struct hasten_error *err)
 {
     if (v < lo || v > hi)
-        return error_set(err, HASTEN_ERR_USAGE, "engine settings: %s: found %lld (expected %lld to %lld)", name,
-                         (long long)v, (long long)lo, (long long)hi);
+        return error_set(err, HASTEN_ERR_USAGE, "engine settings: %s: found %lld (expected %lld to %lld)",
+                         name, (long long)v, (long long)lo, (long long)hi);
     return HASTEN_OK;
 }
 
-hasten_status engine_settle(const struct hasten_model *m, struct hasten_engine_settings *s, struct hasten_error *err)
+hasten_status engine_settle(const struct hasten_model *m, struct hasten_engine_settings *s,
+                            struct hasten_error *err)
 {
     hasten_status st;
     if (s->n_ctx == 0)
@@ -45,7 +48,8 @@ hasten_status engine_settle(const struct hasten_model *m, struct hasten_engine_s
     if ((st = check_range("kv_positions", s->kv_positions, 1, all, err)))
         return st;
     if (s->kv_type != HASTEN_KV_F16 && s->kv_type != HASTEN_KV_F32)
-        return error_set(err, HASTEN_ERR_USAGE, "engine settings: kv_type: found %d (expected f16 or f32)", (int)s->kv_type);
+        return error_set(err, HASTEN_ERR_USAGE, "engine settings: kv_type: found %d (expected f16 or f32)",
+                         (int)s->kv_type);
     return HASTEN_OK;
 }
 
@@ -116,7 +120,9 @@ void engine_widths(const struct hasten_model *m, const struct kernels *k, struct
             widen_matrix(k, mats[j], out);
         const int64_t n_q = (int64_t)ATTN_BLOCK_ROWS * (l->n_head / l->n_head_kv);
         const size_t floats = (size_t)n_q * (size_t)(l->d_k + 2 * l->d_v);
-        widen_size(&out->attn_scratch, floats * sizeof(float) + (size_t)n_q * (2 * sizeof(struct attn_state) + sizeof(struct attn_visible)) + 5 * 64);
+        widen_size(&out->attn_scratch,
+                   floats * sizeof(float) +
+                       (size_t)n_q * (2 * sizeof(struct attn_state) + sizeof(struct attn_visible)) + 5 * 64);
     }
 }
 
@@ -138,8 +144,8 @@ static float *bump_floats(struct bump *b, int64_t n_rows, int64_t width)
     return bump_take(b, (size_t)n_rows * (size_t)width * sizeof(float));
 }
 
-size_t engine_layout(const struct hasten_model *m, const struct hasten_engine_settings *s, const struct widths *w,
-                     uint8_t *arena, struct buffers *buf, struct pass *pass)
+size_t engine_layout(const struct hasten_model *m, const struct hasten_engine_settings *s,
+                     const struct widths *w, uint8_t *arena, struct buffers *buf, struct pass *pass)
 {
     struct bump b = {arena, 0};
     const int64_t n = s->n_batch;
@@ -163,7 +169,8 @@ size_t engine_layout(const struct hasten_model *m, const struct hasten_engine_se
         buf->act[f] = bump_take(&b, buf->act_bytes[f]);
     }
     buf->logits = bump_floats(&b, s->n_logits, m->desc.n_vocab);
-    buf->scratch_bytes = ((w->matmul_scratch > w->attn_scratch ? w->matmul_scratch : w->attn_scratch) + 127) & ~(size_t)63;
+    buf->scratch_bytes =
+        ((w->matmul_scratch > w->attn_scratch ? w->matmul_scratch : w->attn_scratch) + 127) & ~(size_t)63;
     buf->scratch = bump_take(&b, (size_t)s->n_threads * buf->scratch_bytes);
     pass->token = bump_take(&b, rows * sizeof *pass->token);
     pass->pos = bump_take(&b, rows * sizeof *pass->pos);
@@ -181,8 +188,8 @@ static uint64_t seq_bytes(const struct hasten_engine_settings *s, int32_t n_lane
                                      pages * (uint64_t)n_lanes * sizeof(int32_t));
 }
 
-static hasten_status plan(const struct hasten_model *m, const struct hasten_engine_settings *s, struct hasten_plan *out,
-                          struct hasten_error *err)
+static hasten_status plan(const struct hasten_model *m, const struct hasten_engine_settings *s,
+                          struct hasten_plan *out, struct hasten_error *err)
 {
     struct widths w;
     struct buffers buf;
@@ -193,7 +200,8 @@ static hasten_status plan(const struct hasten_model *m, const struct hasten_engi
         return error_set(err, HASTEN_ERR_MEMORY, "planning memory: out of memory for %d lanes", n_lanes);
     engine_lanes(&m->desc, lanes);
     memset(out, 0, sizeof *out);
-    hasten_status st = kv_pool_size(engine_kv_rep(s), lanes, n_lanes, engine_kv_pages(s), &out->kv_bytes, err);
+    hasten_status st =
+        kv_pool_size(engine_kv_rep(s), lanes, n_lanes, engine_kv_pages(s), &out->kv_bytes, err);
     mem_free(lanes);
     if (st)
         return st;
@@ -222,10 +230,11 @@ hasten_status hasten_engine_plan(const struct hasten_model *m, const struct hast
     if (st || (st = plan(m, &s, out, err)))
         return st;
     if (s.memory_limit && out->total_bytes > s.memory_limit)
-        return error_set(err, HASTEN_ERR_MEMORY,
-                         "planning memory: the limit is %.1f MiB, needed are %.1f MiB: file %.1f, KV of %lld positions %.1f, "
-                         "buffers %.1f, program and tables %.1f (expected a higher --memory or a smaller context)",
-                         mib(s.memory_limit), mib(out->total_bytes), mib(out->file_bytes), (long long)s.kv_positions,
-                         mib(out->kv_bytes), mib(out->compute_bytes), mib(out->base_bytes));
+        return error_set(
+            err, HASTEN_ERR_MEMORY,
+            "planning memory: the limit is %.1f MiB, needed are %.1f MiB: file %.1f, KV of %lld positions %.1f, "
+            "buffers %.1f, program and tables %.1f (expected a higher --memory or a smaller context)",
+            mib(s.memory_limit), mib(out->total_bytes), mib(out->file_bytes), (long long)s.kv_positions,
+            mib(out->kv_bytes), mib(out->compute_bytes), mib(out->base_bytes));
     return HASTEN_OK;
 }

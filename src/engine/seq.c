@@ -14,7 +14,8 @@ static hasten_status find_free(struct hasten_engine *e, struct hasten_seq **out,
         (*out)->kv.n_pages = 0;
         return HASTEN_OK;
     }
-    return error_set(err, HASTEN_ERR_FULL, "opening a sequence: all %d are in use (expected a higher n_seq_max)",
+    return error_set(err, HASTEN_ERR_FULL,
+                     "opening a sequence: all %d are in use (expected a higher n_seq_max)",
                      e->settings.n_seq_max);
 }
 
@@ -23,14 +24,17 @@ hasten_status hasten_seq_open(struct hasten_engine *e, struct hasten_seq **out, 
     return find_free(e, out, err);
 }
 
-static hasten_status check_keep(const char *what, const struct hasten_seq *s, int32_t n_keep, struct hasten_error *err)
+static hasten_status check_keep(const char *what, const struct hasten_seq *s, int32_t n_keep,
+                                struct hasten_error *err)
 {
     if (n_keep < 0 || n_keep > s->length)
-        return error_set(err, HASTEN_ERR_USAGE, "%s a sequence: n_keep: found %d (expected 0 to %d)", what, n_keep, s->length);
+        return error_set(err, HASTEN_ERR_USAGE, "%s a sequence: n_keep: found %d (expected 0 to %d)", what,
+                         n_keep, s->length);
     return HASTEN_OK;
 }
 
-hasten_status hasten_seq_fork(struct hasten_seq *src, int32_t n_keep, struct hasten_seq **out, struct hasten_error *err)
+hasten_status hasten_seq_fork(struct hasten_seq *src, int32_t n_keep, struct hasten_seq **out,
+                              struct hasten_error *err)
 {
     hasten_status st = check_keep("forking", src, n_keep, err);
     if (st || (st = find_free(src->engine, out, err)))

@@ -8,20 +8,27 @@ static hasten_status check_item(const struct hasten_engine *e, const struct hast
     const struct hasten_item *it = &items[i];
     const int32_t n_vocab = e->model->desc.n_vocab;
     if (!it->seq || !it->seq->open || it->seq->engine != e)
-        return error_set(err, HASTEN_ERR_USAGE, "running a step: item %d: found no open sequence of this engine", i);
+        return error_set(err, HASTEN_ERR_USAGE,
+                         "running a step: item %d: found no open sequence of this engine", i);
     for (int32_t j = 0; j < i; j++)
         if (items[j].seq == it->seq)
-            return error_set(err, HASTEN_ERR_USAGE, "running a step: items %d and %d name the same sequence (expected one item each)", j, i);
+            return error_set(
+                err, HASTEN_ERR_USAGE,
+                "running a step: items %d and %d name the same sequence (expected one item each)", j, i);
     if (it->n < 1 || it->want_from < 0 || it->want_from > it->n)
-        return error_set(err, HASTEN_ERR_USAGE, "running a step: item %d: found %d tokens, want_from %d (expected at least 1, 0 to n)", i,
-                         it->n, it->want_from);
+        return error_set(
+            err, HASTEN_ERR_USAGE,
+            "running a step: item %d: found %d tokens, want_from %d (expected at least 1, 0 to n)", i, it->n,
+            it->want_from);
     for (int32_t j = 0; j < it->n; j++)
         if (it->tokens[j] < 0 || it->tokens[j] >= n_vocab)
-            return error_set(err, HASTEN_ERR_USAGE, "running a step: item %d, token %d: found id %d (expected 0 to %d)", i, j,
+            return error_set(err, HASTEN_ERR_USAGE,
+                             "running a step: item %d, token %d: found id %d (expected 0 to %d)", i, j,
                              it->tokens[j], n_vocab - 1);
     if (it->n > e->settings.n_ctx - it->seq->length)
-        return error_set(err, HASTEN_ERR_FULL, "running a step: item %d: the context holds %d positions of %d, %d more do not fit", i,
-                         it->seq->length, e->settings.n_ctx, it->n);
+        return error_set(err, HASTEN_ERR_FULL,
+                         "running a step: item %d: the context holds %d positions of %d, %d more do not fit",
+                         i, it->seq->length, e->settings.n_ctx, it->n);
     return HASTEN_OK;
 }
 
@@ -32,8 +39,10 @@ static hasten_status make_room(struct hasten_engine *e, const struct hasten_item
     for (int32_t i = 0; i < n_items; i++)
         need += kv_need(&e->kv, &items[i].seq->kv, items[i].seq->length, items[i].n);
     if (need > e->kv.n_free)
-        return error_set(err, HASTEN_ERR_FULL, "running a step: the pool has %lld free KV pages, %lld are needed (expected a larger kv_positions)",
-                         (long long)e->kv.n_free, (long long)need);
+        return error_set(
+            err, HASTEN_ERR_FULL,
+            "running a step: the pool has %lld free KV pages, %lld are needed (expected a larger kv_positions)",
+            (long long)e->kv.n_free, (long long)need);
     for (int32_t i = 0; i < n_items; i++) {
         struct hasten_seq *s = items[i].seq;
         kv_extend(&e->kv, &s->kv, s->length, items[i].n);
@@ -58,7 +67,8 @@ struct cursor {
 };
 
 /* Fills e->pass with as many rows as fit, from the cursor on. */
-static void compose_pass(struct hasten_engine *e, const struct hasten_item *items, int32_t n_items, struct cursor *c)
+static void compose_pass(struct hasten_engine *e, const struct hasten_item *items, int32_t n_items,
+                         struct cursor *c)
 {
     struct pass *p = &e->pass;
     p->n_rows = p->n_blocks = p->n_head = 0;
@@ -87,7 +97,8 @@ static void compose_pass(struct hasten_engine *e, const struct hasten_item *item
 static bool deliver(struct hasten_engine *e, hasten_logits_fn sink, void *sink_ctx)
 {
     for (int32_t first = 0; first < e->pass.n_head; first += e->settings.n_logits) {
-        const int32_t left = e->pass.n_head - first, n = left < e->settings.n_logits ? left : e->settings.n_logits;
+        const int32_t left = e->pass.n_head - first,
+                      n = left < e->settings.n_logits ? left : e->settings.n_logits;
         forward_head(e, first, n);
         if (sink(sink_ctx, e->buf.logits, e->pass.head + first, n, e->model->desc.n_vocab))
             return false;
@@ -96,7 +107,8 @@ static bool deliver(struct hasten_engine *e, hasten_logits_fn sink, void *sink_c
 }
 
 hasten_status hasten_step(struct hasten_engine *e, const struct hasten_item *items, int32_t n_items,
-                          hasten_logits_fn sink, void *sink_ctx, const volatile int *cancel, struct hasten_error *err)
+                          hasten_logits_fn sink, void *sink_ctx, const volatile int *cancel,
+                          struct hasten_error *err)
 {
     hasten_status st = HASTEN_OK;
     for (int32_t i = 0; i < n_items; i++)

@@ -1,8 +1,9 @@
 /* Arithmetic, and nothing else: the table of kernels that the forward pass calls.
  *
  * Three sets exist. `reference`: plain C on float activations with f64 sums, the truth. `plain`: plain C
- * twins of the fast kernels, the same operations in the same order (fmaf, same blocks, same rounding), so that each fast
- * kernel equals its twin under memcmp. `avx512`: the fast ones. Each is one constant table in kernels.c.
+ * twins of the fast kernels, the same operations in the same order (fmaf, same blocks, same rounding), so that
+ * each fast kernel equals its twin under memcmp. `avx512`: the fast ones. Each is one constant table in
+ * kernels.c.
  *
  * Row invariance (design rule 2): the result of a row never depends on how many rows share the call, nor on
  * [row0, row1). Work is split over output rows only; sums run over fixed blocks in ascending order.
@@ -121,8 +122,8 @@ struct kernels {
      * o[n_q][d_v] (unnormalised) updated. Per query: s_j = fmaf chain over d ascending; softcap > 0: s_j =
      * softcap * tanh(s_j / softcap); m' = max(m, max visible s); p_j = exp(s_j - m');
      * l = fmaf(l, exp(m - m'), sum p); o = o * exp(m - m') + sum_j p_j v_j, j ascending by fmaf. The same
-     * operations for any n_q. A tile with nothing visible leaves the query untouched; with l == 0, o is written
-     * without being read. d_k, d_v: any; multiples of 16 are faster. */
+     * operations for any n_q. A tile with nothing visible leaves the query untouched; with l == 0, o is
+     * written without being read. d_k, d_v: any; multiples of 16 are faster. */
     void (*attn_tile)(const struct kv_tile *t, int64_t d_k, int64_t d_v, int64_t n_q, const float *q,
                       const struct attn_visible *vis, float softcap, struct attn_state *state, float *o);
     /* Merges partial (sb, ob) into (sa, oa): m = max; l = la e^(ma-m) + lb e^(mb-m); o likewise. An empty

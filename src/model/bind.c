@@ -14,8 +14,8 @@ static void key_name(const struct model_desc *m, const char *name, char out[128]
     snprintf(out, 128, "%s.%s", m->arch, name);
 }
 
-hasten_status bind_i32(const struct gguf *g, const struct model_desc *m, const char *name, int32_t lo, int32_t hi,
-                       const int32_t *default_value, int32_t *out, struct hasten_error *err)
+hasten_status bind_i32(const struct gguf *g, const struct model_desc *m, const char *name, int32_t lo,
+                       int32_t hi, const int32_t *default_value, int32_t *out, struct hasten_error *err)
 {
     char key[128];
     key_name(m, name, key);
@@ -28,7 +28,8 @@ hasten_status bind_i32(const struct gguf *g, const struct model_desc *m, const c
     if (st)
         return st;
     if ((int64_t)v < lo || (int64_t)v > hi)
-        return error_set(err, HASTEN_ERR_FILE, "%s: %s: found %u (expected %d to %d)", gguf_path(g), key, v, lo, hi);
+        return error_set(err, HASTEN_ERR_FILE, "%s: %s: found %u (expected %d to %d)", gguf_path(g), key, v,
+                         lo, hi);
     *out = (int32_t)v;
     return HASTEN_OK;
 }
@@ -47,20 +48,20 @@ hasten_status bind_f32(const struct gguf *g, const struct model_desc *m, const c
     if (st)
         return st;
     if (!(v >= lo && v <= hi))
-        return error_set(err, HASTEN_ERR_FILE, "%s: %s: found %g (expected %g to %g)", gguf_path(g), key, (double)v,
-                         (double)lo, (double)hi);
+        return error_set(err, HASTEN_ERR_FILE, "%s: %s: found %g (expected %g to %g)", gguf_path(g), key,
+                         (double)v, (double)lo, (double)hi);
     *out = v;
     return HASTEN_OK;
 }
 
 static hasten_status missing_tensor(const struct gguf *g, const char *name, struct hasten_error *err)
 {
-    return error_set(err, HASTEN_ERR_FILE, "%s: tensor '%s': missing (expected in this architecture)", gguf_path(g),
-                     name);
+    return error_set(err, HASTEN_ERR_FILE, "%s: tensor '%s': missing (expected in this architecture)",
+                     gguf_path(g), name);
 }
 
-hasten_status bind_weight(const struct gguf *g, const char *name, int64_t k, int64_t n_rows, struct weight *out,
-                          struct hasten_error *err)
+hasten_status bind_weight(const struct gguf *g, const char *name, int64_t k, int64_t n_rows,
+                          struct weight *out, struct hasten_error *err)
 {
     const struct gguf_tensor *t = gguf_tensor_find(g, name);
     if (!t)
@@ -71,31 +72,32 @@ hasten_status bind_weight(const struct gguf *g, const char *name, int64_t k, int
                          gguf_path(g), name, (long long)t->ne[0], (long long)t->ne[1], (long long)t->ne[2],
                          (long long)t->ne[3], (long long)k, (long long)n_rows);
     if (!kernels_supports(t->type))
-        return error_set(err, HASTEN_ERR_UNSUPPORTED, "%s: tensor '%s': unsupported type %s", gguf_path(g), name,
-                         t->type->name);
+        return error_set(err, HASTEN_ERR_UNSUPPORTED, "%s: tensor '%s': unsupported type %s", gguf_path(g),
+                         name, t->type->name);
     *out = (struct weight){
         .type = t->type, .data = t->data, .n_rows = n_rows, .k = k, .row_bytes = t->row_bytes};
     return HASTEN_OK;
 }
 
-static hasten_status decode_vector(const struct gguf *g, struct model_desc *m, const struct gguf_tensor *t, int64_t n,
-                                   const float **out, struct hasten_error *err)
+static hasten_status decode_vector(const struct gguf *g, struct model_desc *m, const struct gguf_tensor *t,
+                                   int64_t n, const float **out, struct hasten_error *err)
 {
     if (!t->type->decode)
-        return error_set(err, HASTEN_ERR_UNSUPPORTED, "%s: tensor '%s': unsupported type %s", gguf_path(g), t->name,
-                         t->type->name);
+        return error_set(err, HASTEN_ERR_UNSUPPORTED, "%s: tensor '%s': unsupported type %s", gguf_path(g),
+                         t->name, t->type->name);
     if (m->n_decoded == m->cap_decoded) {
         int32_t cap = m->cap_decoded ? 2 * m->cap_decoded : 64;
         float **p = mem_realloc(m->decoded, (size_t)cap * sizeof *p);
         if (!p)
-            return error_set(err, HASTEN_ERR_MEMORY, "%s: out of memory for the model's tables", gguf_path(g));
+            return error_set(err, HASTEN_ERR_MEMORY, "%s: out of memory for the model's tables",
+                             gguf_path(g));
         m->decoded = p;
         m->cap_decoded = cap;
     }
     float *v = mem_aligned((size_t)n * sizeof *v);
     if (!v)
-        return error_set(err, HASTEN_ERR_MEMORY, "%s: tensor '%s': out of memory for %lld floats", gguf_path(g),
-                         t->name, (long long)n);
+        return error_set(err, HASTEN_ERR_MEMORY, "%s: tensor '%s': out of memory for %lld floats",
+                         gguf_path(g), t->name, (long long)n);
     t->type->decode(t->data, n, v);
     m->decoded[m->n_decoded++] = v;
     m->owned_bytes += (uint64_t)n * sizeof *v;
@@ -103,15 +105,16 @@ static hasten_status decode_vector(const struct gguf *g, struct model_desc *m, c
     return HASTEN_OK;
 }
 
-hasten_status bind_vector(const struct gguf *g, struct model_desc *m, const char *name, int64_t n, bool optional,
-                          const float **out, struct hasten_error *err)
+hasten_status bind_vector(const struct gguf *g, struct model_desc *m, const char *name, int64_t n,
+                          bool optional, const float **out, struct hasten_error *err)
 {
     const struct gguf_tensor *t = gguf_tensor_find(g, name);
     *out = NULL;
     if (!t)
         return optional ? HASTEN_OK : missing_tensor(g, name, err);
     if (t->ne[0] != n || t->ne[1] != 1 || t->ne[2] != 1 || t->ne[3] != 1)
-        return error_set(err, HASTEN_ERR_FILE, "%s: tensor '%s': found shape [%lld, %lld, %lld, %lld] (expected [%lld])",
+        return error_set(err, HASTEN_ERR_FILE,
+                         "%s: tensor '%s': found shape [%lld, %lld, %lld, %lld] (expected [%lld])",
                          gguf_path(g), name, (long long)t->ne[0], (long long)t->ne[1], (long long)t->ne[2],
                          (long long)t->ne[3], (long long)n);
     if (t->type->id == QUANT_F32 && (uintptr_t)t->data % sizeof(float) == 0) {
@@ -121,8 +124,8 @@ hasten_status bind_vector(const struct gguf *g, struct model_desc *m, const char
     return decode_vector(g, m, t, n, out, err);
 }
 
-hasten_status bind_layer_vector(const struct gguf *g, struct model_desc *m, int32_t i, const char *suffix, int64_t n,
-                                bool optional, const float **out, struct hasten_error *err)
+hasten_status bind_layer_vector(const struct gguf *g, struct model_desc *m, int32_t i, const char *suffix,
+                                int64_t n, bool optional, const float **out, struct hasten_error *err)
 {
     char name[128];
     snprintf(name, sizeof name, "blk.%d.%s", i, suffix);
@@ -134,10 +137,12 @@ static hasten_status bind_heads(const struct gguf *g, const struct model_desc *m
 {
     hasten_status st;
     if ((st = bind_i32(g, m, "attention.head_count", 1, LIMIT_HEADS, NULL, &proto->n_head, err)) ||
-        (st = bind_i32(g, m, "attention.head_count_kv", 1, LIMIT_HEADS, &proto->n_head, &proto->n_head_kv, err)))
+        (st = bind_i32(g, m, "attention.head_count_kv", 1, LIMIT_HEADS, &proto->n_head, &proto->n_head_kv,
+                       err)))
         return st;
     if (proto->n_head % proto->n_head_kv)
-        return error_set(err, HASTEN_ERR_FILE, "%s: %s.attention.head_count_kv: found %d (expected a divisor of %d heads)",
+        return error_set(err, HASTEN_ERR_FILE,
+                         "%s: %s.attention.head_count_kv: found %d (expected a divisor of %d heads)",
                          gguf_path(g), m->arch, proto->n_head_kv, proto->n_head);
     int32_t d_head = m->d_model / proto->n_head;
     if (m->d_model % proto->n_head == 0 && d_head > 1) {
@@ -148,8 +153,10 @@ static hasten_status bind_heads(const struct gguf *g, const struct model_desc *m
     }
     if ((st = bind_i32(g, m, "attention.value_length", 1, LIMIT_WIDTH, &proto->d_k, &proto->d_v, err)))
         return st;
-    if ((int64_t)proto->n_head * proto->d_k > LIMIT_WIDTH || (int64_t)proto->n_head * proto->d_v > LIMIT_WIDTH)
-        return error_set(err, HASTEN_ERR_FILE, "%s: %s.attention.key_length: %d heads of %d (expected at most %d together)",
+    if ((int64_t)proto->n_head * proto->d_k > LIMIT_WIDTH ||
+        (int64_t)proto->n_head * proto->d_v > LIMIT_WIDTH)
+        return error_set(err, HASTEN_ERR_FILE,
+                         "%s: %s.attention.key_length: %d heads of %d (expected at most %d together)",
                          gguf_path(g), m->arch, proto->n_head, proto->d_k, LIMIT_WIDTH);
     return HASTEN_OK;
 }
@@ -174,8 +181,9 @@ hasten_status bind_common(const struct gguf *g, struct model_desc *m, struct has
         (st = bind_i32(g, m, "rope.dimension_count", 2, proto.d_k, &proto.d_k, &rope->n_rot, err)))
         return st;
     if (rope->n_rot % 2)
-        return error_set(err, HASTEN_ERR_FILE, "%s: %s.rope.dimension_count: found %d (expected an even number)",
-                         gguf_path(g), m->arch, rope->n_rot);
+        return error_set(err, HASTEN_ERR_FILE,
+                         "%s: %s.rope.dimension_count: found %d (expected an even number)", gguf_path(g),
+                         m->arch, rope->n_rot);
     m->n_ropes = 1;
 
     proto.q_scale = 1.0f / sqrtf((float)proto.d_k);
@@ -197,8 +205,9 @@ hasten_status bind_ends(const struct gguf *g, struct model_desc *m, struct haste
     if (!t)
         return missing_tensor(g, "token_embd.weight", err);
     if (t->ne[1] < 1 || t->ne[1] > LIMIT_VOCAB)
-        return error_set(err, HASTEN_ERR_FILE, "%s: tensor 'token_embd.weight': found %lld rows (expected 1 to %d)",
-                         gguf_path(g), (long long)t->ne[1], LIMIT_VOCAB);
+        return error_set(err, HASTEN_ERR_FILE,
+                         "%s: tensor 'token_embd.weight': found %lld rows (expected 1 to %d)", gguf_path(g),
+                         (long long)t->ne[1], LIMIT_VOCAB);
     m->n_vocab = (int32_t)t->ne[1];
     hasten_status st = bind_weight(g, "token_embd.weight", m->d_model, m->n_vocab, &m->token_embd, err);
     if (st)
@@ -222,9 +231,12 @@ hasten_status bind_block(const struct gguf *g, struct model_desc *m, int32_t i, 
         int64_t k, n_rows;
         struct weight *out;
     } mats[] = {
-        {"attn_q.weight", d, dq, &l->wq},          {"attn_k.weight", d, dk, &l->wk},
-        {"attn_v.weight", d, dv, &l->wv},          {"attn_output.weight", da, d, &l->wo},
-        {"ffn_gate.weight", d, l->d_ff, &l->w_gate}, {"ffn_up.weight", d, l->d_ff, &l->w_up},
+        {"attn_q.weight", d, dq, &l->wq},
+        {"attn_k.weight", d, dk, &l->wk},
+        {"attn_v.weight", d, dv, &l->wv},
+        {"attn_output.weight", da, d, &l->wo},
+        {"ffn_gate.weight", d, l->d_ff, &l->w_gate},
+        {"ffn_up.weight", d, l->d_ff, &l->w_up},
         {"ffn_down.weight", l->d_ff, d, &l->w_down},
     };
     for (size_t j = 0; j < sizeof mats / sizeof mats[0]; j++) {

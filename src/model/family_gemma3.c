@@ -16,13 +16,15 @@ hasten_status family_gemma3(const struct gguf *g, struct model_desc *m, struct h
     const float local_theta = GEMMA3_LOCAL_THETA, no_scale = 1.0f;
     if ((st = bind_common(g, m, err)) || (st = bind_ends(g, m, err)) ||
         (st = bind_i32(g, m, "attention.sliding_window", 1, LIMIT_CONTEXT, &no_window, &window, err)) ||
-        (st = bind_i32(g, m, "attention.sliding_window_pattern", 1, LIMIT_LAYERS, &global_every, &global_every, err)))
+        (st = bind_i32(g, m, "attention.sliding_window_pattern", 1, LIMIT_LAYERS, &global_every,
+                       &global_every, err)))
         return st;
     m->embd_scale = sqrtf((float)m->d_model);
     m->ropes[0].neox = true;
     m->ropes[1] = m->ropes[0];
     m->n_ropes = 2;
-    if ((st = bind_f32(g, m, "rope.scaling.factor", 1e-3f, 1e6f, &no_scale, &m->ropes[0].linear_scale, err)) ||
+    if ((st =
+             bind_f32(g, m, "rope.scaling.factor", 1e-3f, 1e6f, &no_scale, &m->ropes[0].linear_scale, err)) ||
         (st = bind_f32(g, m, "rope.freq_base_swa", 1.0f, 1e12f, &local_theta, &m->ropes[1].theta, err)))
         return st;
     for (int32_t i = 0; i < m->n_layer; i++) {
@@ -35,9 +37,10 @@ hasten_status family_gemma3(const struct gguf *g, struct model_desc *m, struct h
         if ((st = bind_block(g, m, i, err)) ||
             (st = bind_layer_vector(g, m, i, "attn_q_norm.weight", l->d_k, false, &l->q_norm, err)) ||
             (st = bind_layer_vector(g, m, i, "attn_k_norm.weight", l->d_k, false, &l->k_norm, err)) ||
-            (st = bind_layer_vector(g, m, i, "post_attention_norm.weight", m->d_model, false, &l->attn_post_norm,
-                                    err)) ||
-            (st = bind_layer_vector(g, m, i, "post_ffw_norm.weight", m->d_model, false, &l->ffn_post_norm, err)))
+            (st = bind_layer_vector(g, m, i, "post_attention_norm.weight", m->d_model, false,
+                                    &l->attn_post_norm, err)) ||
+            (st = bind_layer_vector(g, m, i, "post_ffw_norm.weight", m->d_model, false, &l->ffn_post_norm,
+                                    err)))
             return st;
     }
     return HASTEN_OK;

@@ -17,17 +17,17 @@ static hasten_status refuse_extensions(const struct gguf *g, struct model_desc *
     }
     if (scaling.len != 4 || memcmp(scaling.data, "none", 4) != 0)
         return error_set(err, HASTEN_ERR_UNSUPPORTED,
-                         "%s: llama.rope.scaling.type: unsupported value '%.*s' (supported: none, linear)", gguf_path(g),
-                         (int)(scaling.len < 32 ? scaling.len : 32), scaling.data);
+                         "%s: llama.rope.scaling.type: unsupported value '%.*s' (supported: none, linear)",
+                         gguf_path(g), (int)(scaling.len < 32 ? scaling.len : 32), scaling.data);
     if (gguf_tensor_find(g, "rope_freqs.weight"))
-        return error_set(err, HASTEN_ERR_UNSUPPORTED, "%s: tensor 'rope_freqs.weight': unsupported (Llama-3 rope factors)",
-                         gguf_path(g));
+        return error_set(err, HASTEN_ERR_UNSUPPORTED,
+                         "%s: tensor 'rope_freqs.weight': unsupported (Llama-3 rope factors)", gguf_path(g));
     uint32_t n_expert = 0;
     if ((st = gguf_opt_u32(g, "llama.expert_count", &n_expert, err)))
         return st;
     if (n_expert)
-        return error_set(err, HASTEN_ERR_UNSUPPORTED, "%s: llama.expert_count: unsupported value %u (expected 0)",
-                         gguf_path(g), n_expert);
+        return error_set(err, HASTEN_ERR_UNSUPPORTED,
+                         "%s: llama.expert_count: unsupported value %u (expected 0)", gguf_path(g), n_expert);
     return HASTEN_OK;
 }
 

@@ -12,9 +12,12 @@ hasten_status family_qwen2(const struct gguf *g, struct model_desc *m, struct ha
         l->attn = ATTN_GQA;
         l->ffn = FFN_SWIGLU;
         if ((st = bind_block(g, m, i, err)) ||
-            (st = bind_layer_vector(g, m, i, "attn_q.bias", (int64_t)l->n_head * l->d_k, true, &l->bq, err)) ||
-            (st = bind_layer_vector(g, m, i, "attn_k.bias", (int64_t)l->n_head_kv * l->d_k, true, &l->bk, err)) ||
-            (st = bind_layer_vector(g, m, i, "attn_v.bias", (int64_t)l->n_head_kv * l->d_v, true, &l->bv, err)))
+            (st =
+                 bind_layer_vector(g, m, i, "attn_q.bias", (int64_t)l->n_head * l->d_k, true, &l->bq, err)) ||
+            (st = bind_layer_vector(g, m, i, "attn_k.bias", (int64_t)l->n_head_kv * l->d_k, true, &l->bk,
+                                    err)) ||
+            (st = bind_layer_vector(g, m, i, "attn_v.bias", (int64_t)l->n_head_kv * l->d_v, true, &l->bv,
+                                    err)))
             return st;
     }
     return HASTEN_OK;

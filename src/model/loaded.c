@@ -9,8 +9,10 @@ static hasten_status load(struct hasten_model *m, const char *path, struct haste
         (st = vocab_open(m->gguf, &m->vocab, err)))
         return st;
     if (vocab_size(m->vocab) > m->desc.n_vocab)
-        return error_set(err, HASTEN_ERR_FILE, "%s: tokenizer.ggml.tokens: found %d tokens (expected at most %d, the rows of token_embd.weight)",
-                         path, vocab_size(m->vocab), m->desc.n_vocab);
+        return error_set(
+            err, HASTEN_ERR_FILE,
+            "%s: tokenizer.ggml.tokens: found %d tokens (expected at most %d, the rows of token_embd.weight)",
+            path, vocab_size(m->vocab), m->desc.n_vocab);
     return HASTEN_OK;
 }
 

@@ -36,8 +36,8 @@ hasten_status model_map(const struct gguf *g, struct model_desc *out, struct has
         return st;
     }
     return error_set(err, HASTEN_ERR_UNSUPPORTED,
-                     "%s: general.architecture: unsupported architecture '%.*s' (supported: %s)", gguf_path(g),
-                     (int)(arch.len < 64 ? arch.len : 64), arch.data, model_families());
+                     "%s: general.architecture: unsupported architecture '%.*s' (supported: %s)",
+                     gguf_path(g), (int)(arch.len < 64 ? arch.len : 64), arch.data, model_families());
 }
 
 void model_unmap(struct model_desc *m)

@@ -12,8 +12,13 @@
 
 /* The kinds of attention and feed-forward that layers may have. New kinds (mla, gdn, moe, ...) join here and
  * get one function in engine/forward.c; families only choose among them. */
-enum attn_kind { ATTN_GQA };
-enum ffn_kind { FFN_SWIGLU, FFN_GEGLU };
+enum attn_kind {
+    ATTN_GQA
+};
+enum ffn_kind {
+    FFN_SWIGLU,
+    FFN_GEGLU
+};
 
 struct rope_spec {
     float theta;        /* base */
@@ -31,24 +36,25 @@ struct layer {
     int32_t kv_slot; /* where its keys and values live; not the layer's index by right */
     float q_scale;   /* multiplies q before q.k */
     float softcap;   /* of attention scores; 0: none */
-    struct weight wq, wk, wv, wo;             /* [n_head*d_k × d], [n_head_kv*d_k × d], [n_head_kv*d_v × d], [d × n_head*d_v] */
-    const float *bq, *bk, *bv, *bo;           /* biases */
-    const float *attn_norm, *attn_post_norm;  /* [d] */
-    const float *q_norm, *k_norm;             /* [d_k], per head */
+    struct weight wq, wk, wv,
+        wo; /* [n_head*d_k × d], [n_head_kv*d_k × d], [n_head_kv*d_v × d], [d × n_head*d_v] */
+    const float *bq, *bk, *bv, *bo;          /* biases */
+    const float *attn_norm, *attn_post_norm; /* [d] */
+    const float *q_norm, *k_norm;            /* [d_k], per head */
 
     enum ffn_kind ffn;
     int32_t d_ff;
-    struct weight w_gate, w_up, w_down;       /* [d_ff × d], [d_ff × d], [d × d_ff] */
-    const float *ffn_norm, *ffn_post_norm;    /* [d] */
+    struct weight w_gate, w_up, w_down;    /* [d_ff × d], [d_ff × d], [d × d_ff] */
+    const float *ffn_norm, *ffn_post_norm; /* [d] */
 };
 
 #define MODEL_MAX_ROPES 2
 
 struct model_desc {
-    const char *arch;   /* "llama" */
+    const char *arch; /* "llama" */
     int32_t n_layer, d_model, n_vocab, n_ctx_train, n_kv_slots;
     float norm_eps;
-    float embd_scale;   /* multiplies token embeddings; 1: none */
+    float embd_scale; /* multiplies token embeddings; 1: none */
     struct rope_spec ropes[MODEL_MAX_ROPES];
     int32_t n_ropes;
     struct layer *layers;     /* [n_layer], owned */
@@ -57,7 +63,7 @@ struct model_desc {
     const float *output_norm; /* [d] */
     float **decoded;          /* owned vectors that were not F32 in the file */
     int32_t n_decoded, cap_decoded;
-    uint64_t owned_bytes;     /* memory behind layers and decoded */
+    uint64_t owned_bytes; /* memory behind layers and decoded */
 };
 
 /* Reads hyper-parameters and tensors of g through its family. HASTEN_ERR_UNSUPPORTED for an unknown
@@ -78,17 +84,17 @@ hasten_status family_gemma3(const struct gguf *g, struct model_desc *m, struct h
 /* ---- for families: reading with checks (bind.c) ---- */
 
 /* Keys "<arch>.<name>". The value must lie in [lo, hi]. has_default: used when the key is missing. */
-hasten_status bind_i32(const struct gguf *g, const struct model_desc *m, const char *name, int32_t lo, int32_t hi,
-                       const int32_t *default_value, int32_t *out, struct hasten_error *err);
+hasten_status bind_i32(const struct gguf *g, const struct model_desc *m, const char *name, int32_t lo,
+                       int32_t hi, const int32_t *default_value, int32_t *out, struct hasten_error *err);
 hasten_status bind_f32(const struct gguf *g, const struct model_desc *m, const char *name, float lo, float hi,
                        const float *default_value, float *out, struct hasten_error *err);
 
 /* Tensor "name" as a matrix [n_rows × k]; the shape must match exactly, the type must have kernels. */
-hasten_status bind_weight(const struct gguf *g, const char *name, int64_t k, int64_t n_rows, struct weight *out,
-                          struct hasten_error *err);
+hasten_status bind_weight(const struct gguf *g, const char *name, int64_t k, int64_t n_rows,
+                          struct weight *out, struct hasten_error *err);
 /* Tensor "name" as n floats; NULL in *out when it is missing and optional. */
-hasten_status bind_vector(const struct gguf *g, struct model_desc *m, const char *name, int64_t n, bool optional,
-                          const float **out, struct hasten_error *err);
+hasten_status bind_vector(const struct gguf *g, struct model_desc *m, const char *name, int64_t n,
+                          bool optional, const float **out, struct hasten_error *err);
 
 /* Sizes that all decoder families share: layers, widths, heads, context, vocabulary, norm epsilon; allocates
  * m->layers with the heads and widths filled in. */
@@ -98,7 +104,7 @@ hasten_status bind_ends(const struct gguf *g, struct model_desc *m, struct haste
 /* The matrices of layer i: q, k, v, o, gate, up, down, and the two norms before attention and feed-forward. */
 hasten_status bind_block(const struct gguf *g, struct model_desc *m, int32_t i, struct hasten_error *err);
 /* Tensor "blk.<i>.<suffix>" as a vector. */
-hasten_status bind_layer_vector(const struct gguf *g, struct model_desc *m, int32_t i, const char *suffix, int64_t n,
-                                bool optional, const float **out, struct hasten_error *err);
+hasten_status bind_layer_vector(const struct gguf *g, struct model_desc *m, int32_t i, const char *suffix,
+                                int64_t n, bool optional, const float **out, struct hasten_error *err);
 
 #endif

@@ -68,7 +68,8 @@ int added_insert(struct added_tokens *a, const char *s, size_t len, int32_t id)
     return 0;
 }
 
-int32_t added_next(const struct added_tokens *a, const char *text, size_t len, size_t pos, size_t *start, size_t *end)
+int32_t added_next(const struct added_tokens *a, const char *text, size_t len, size_t pos, size_t *start,
+                   size_t *end)
 {
     for (; pos < len; pos++) {
         int32_t node = a->first[(uint8_t)text[pos]], id = -1;

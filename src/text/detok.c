@@ -24,11 +24,11 @@ struct detok {
     struct vocab_cursor at;
     struct stop_node *nodes; /* 0 is the root */
     int32_t n_nodes, state;
-    struct buf held;   /* bytes not given out yet; begins at a character border */
-    uint8_t *border;   /* [border_cap]: held[i] begins a character (or is a byte that belongs to none) */
+    struct buf held; /* bytes not given out yet; begins at a character border */
+    uint8_t *border; /* [border_cap]: held[i] begins a character (or is a byte that belongs to none) */
     size_t border_cap;
-    size_t decided;    /* held[0, decided) is cut into characters */
-    struct buf token;  /* bytes of the token at hand */
+    size_t decided;   /* held[0, decided) is cut into characters */
+    struct buf token; /* bytes of the token at hand */
 };
 
 /* ---- automaton ---------------------------------------------------------------------------------------- */
@@ -88,7 +88,8 @@ static void stop_link(struct detok *d, int32_t *queue)
     }
 }
 
-static hasten_status stop_build(struct detok *d, const struct gguf_str *stops, int n_stops, struct hasten_error *err)
+static hasten_status stop_build(struct detok *d, const struct gguf_str *stops, int n_stops,
+                                struct hasten_error *err)
 {
     size_t total = 1;
     for (int i = 0; i < n_stops; i++) {
@@ -121,7 +122,8 @@ hasten_status detok_open(const struct vocab *v, const struct gguf_str *stops, in
 {
     *out = NULL;
     if (n_stops < 0 || n_stops > LIMIT_STOP_STRINGS)
-        return error_set(err, HASTEN_ERR_LIMIT, "%d stop strings; the limit is %d", n_stops, LIMIT_STOP_STRINGS);
+        return error_set(err, HASTEN_ERR_LIMIT, "%d stop strings; the limit is %d", n_stops,
+                         LIMIT_STOP_STRINGS);
     struct detok *d = mem_calloc(1, sizeof *d);
     if (!d)
         return error_set(err, HASTEN_ERR_MEMORY, "out of memory for a detokenizer");
@@ -194,7 +196,8 @@ static hasten_status give(struct detok *d, size_t n, struct buf *out, struct has
     return HASTEN_OK;
 }
 
-hasten_status detok_push(struct detok *d, int32_t id, struct buf *out, bool *stopped, struct hasten_error *err)
+hasten_status detok_push(struct detok *d, int32_t id, struct buf *out, bool *stopped,
+                         struct hasten_error *err)
 {
     *stopped = d->stopped;
     if (d->stopped)

@@ -16,7 +16,8 @@ hasten_status detok_open(const struct vocab *v, const struct gguf_str *stops, in
 void detok_close(struct detok *d);
 /* Appends showable bytes to out. *stopped: a stop string was completed (everything before it has been given
  * out, nothing after it will be); later pushes give nothing. */
-hasten_status detok_push(struct detok *d, int32_t id, struct buf *out, bool *stopped, struct hasten_error *err);
+hasten_status detok_push(struct detok *d, int32_t id, struct buf *out, bool *stopped,
+                         struct hasten_error *err);
 /* At the end: gives out what was held back. */
 hasten_status detok_finish(struct detok *d, struct buf *out, struct hasten_error *err);
 

@@ -26,12 +26,12 @@
 struct jchunk;
 struct jarena {
     struct jchunk *chunks;
-    char *base, *cur, *end;  /* of the newest chunk */
-    size_t used, limit;      /* bytes taken from the allocator, and how many may be */
-    bool over;               /* the last failure was the limit, not the allocator */
+    char *base, *cur, *end; /* of the newest chunk */
+    size_t used, limit;     /* bytes taken from the allocator, and how many may be */
+    bool over;              /* the last failure was the limit, not the allocator */
 };
-void *jarena_alloc(struct jarena *a, size_t size);  /* aligned for any value; NULL on failure */
-char *jarena_bytes(struct jarena *a, size_t size);  /* unaligned */
+void *jarena_alloc(struct jarena *a, size_t size); /* aligned for any value; NULL on failure */
+char *jarena_bytes(struct jarena *a, size_t size); /* unaligned */
 /* Grows the block [p, p + old) to size bytes, in place when it is the newest one. p itself stays readable. */
 char *jarena_grow(struct jarena *a, const char *p, size_t old, size_t size);
 void jarena_free(struct jarena *a);
@@ -39,11 +39,35 @@ void jarena_free(struct jarena *a);
 /* ---- values ------------------------------------------------------------------------------------------- */
 
 enum jtype {
-    J_UNDEF, J_NONE, J_BOOL, J_INT, J_FLOAT, J_STR, J_LIST, J_TUPLE, J_DICT, J_RANGE, J_VIEW, J_ITER, J_NS,
-    J_LOOP, J_MACRO, J_FUNC, J_METHOD
+    J_UNDEF,
+    J_NONE,
+    J_BOOL,
+    J_INT,
+    J_FLOAT,
+    J_STR,
+    J_LIST,
+    J_TUPLE,
+    J_DICT,
+    J_RANGE,
+    J_VIEW,
+    J_ITER,
+    J_NS,
+    J_LOOP,
+    J_MACRO,
+    J_FUNC,
+    J_METHOD
 };
-enum { J_HINT_NAME, J_HINT_ATTR, J_HINT_UNSAFE, J_HINT_TEXT }; /* flag of J_UNDEF: what s means */
-enum { J_VIEW_ITEMS, J_VIEW_KEYS, J_VIEW_VALUES };             /* flag of J_VIEW */
+enum {
+    J_HINT_NAME,
+    J_HINT_ATTR,
+    J_HINT_UNSAFE,
+    J_HINT_TEXT
+}; /* flag of J_UNDEF: what s means */
+enum {
+    J_VIEW_ITEMS,
+    J_VIEW_KEYS,
+    J_VIEW_VALUES
+}; /* flag of J_VIEW */
 
 struct jval {
     uint8_t type, flag; /* flag of J_STR: 1 if marked safe */
@@ -73,7 +97,7 @@ struct jentry {
     struct jval key, val;
     uint32_t hash;
 };
-struct jdict { /* keeps insertion order */
+struct jdict {              /* keeps insertion order */
     size_t n, cap, n_slots; /* n_slots: 0 for small ones, searched in order */
     struct jentry *e;
     uint32_t *slots; /* index + 1, open addressing */
@@ -137,45 +161,124 @@ struct jbuiltin {
 /* ---- syntax tree -------------------------------------------------------------------------------------- */
 
 enum jtok {
-    T_EOF, T_DATA, T_BLOCK_BEGIN, T_BLOCK_END, T_VAR_BEGIN, T_VAR_END, T_NAME, T_STRING, T_INT, T_FLOAT,
-    T_ADD, T_SUB, T_DIV, T_FLOORDIV, T_MUL, T_MOD, T_POW, T_TILDE, T_LBRACKET, T_RBRACKET, T_LPAREN, T_RPAREN,
-    T_LBRACE, T_RBRACE, T_EQ, T_NE, T_GT, T_GE, T_LT, T_LE, T_ASSIGN, T_DOT, T_COLON, T_PIPE, T_COMMA,
+    T_EOF,
+    T_DATA,
+    T_BLOCK_BEGIN,
+    T_BLOCK_END,
+    T_VAR_BEGIN,
+    T_VAR_END,
+    T_NAME,
+    T_STRING,
+    T_INT,
+    T_FLOAT,
+    T_ADD,
+    T_SUB,
+    T_DIV,
+    T_FLOORDIV,
+    T_MUL,
+    T_MOD,
+    T_POW,
+    T_TILDE,
+    T_LBRACKET,
+    T_RBRACKET,
+    T_LPAREN,
+    T_RPAREN,
+    T_LBRACE,
+    T_RBRACE,
+    T_EQ,
+    T_NE,
+    T_GT,
+    T_GE,
+    T_LT,
+    T_LE,
+    T_ASSIGN,
+    T_DOT,
+    T_COLON,
+    T_PIPE,
+    T_COMMA,
     T_SEMICOLON,
-    T_IN, T_NOT_IN, T_AND, T_OR /* only as operators of chains */
+    T_IN,
+    T_NOT_IN,
+    T_AND,
+    T_OR /* only as operators of chains */
 };
 
 enum jkind {
-    N_CONST, N_NAME, N_LIST, N_TUPLE, N_DICT, N_NOT, N_NEG, N_POS,
+    N_CONST,
+    N_NAME,
+    N_LIST,
+    N_TUPLE,
+    N_DICT,
+    N_NOT,
+    N_NEG,
+    N_POS,
     N_CHAIN,   /* a op b op c ... of one precedence: operands in list, op on each but the first */
     N_COND,    /* a if b else c (c may be NULL) */
     N_POSTFIX, /* a, then the suffixes in list: */
-    N_ATTR, N_ITEM, N_SLICE, N_CALL, N_FILTER, N_TEST, N_NOT_TEST,
-    N_ARG, N_KWARG, N_STAR, N_STARSTAR, /* arguments: a is the value */
-    N_NSREF,                            /* assignment target ns.attr */
-    N_DATA, N_PRINT, N_FOR, N_IF, N_SET, N_SETBLOCK, N_MACRO, N_CALLBLOCK, N_FILTERBLOCK, N_WITH, N_SCOPE,
-    N_BREAK, N_CONTINUE
+    N_ATTR,
+    N_ITEM,
+    N_SLICE,
+    N_CALL,
+    N_FILTER,
+    N_TEST,
+    N_NOT_TEST,
+    N_ARG,
+    N_KWARG,
+    N_STAR,
+    N_STARSTAR, /* arguments: a is the value */
+    N_NSREF,    /* assignment target ns.attr */
+    N_DATA,
+    N_PRINT,
+    N_FOR,
+    N_IF,
+    N_SET,
+    N_SETBLOCK,
+    N_MACRO,
+    N_CALLBLOCK,
+    N_FILTERBLOCK,
+    N_WITH,
+    N_SCOPE,
+    N_BREAK,
+    N_CONTINUE
 };
 enum { /* levels of binary operators, loosest first */
-    LEVEL_OR, LEVEL_AND, LEVEL_NOT, LEVEL_COMPARE, LEVEL_ADD, LEVEL_CONCAT, LEVEL_MUL, LEVEL_POW, LEVEL_UNARY
+    LEVEL_OR,
+    LEVEL_AND,
+    LEVEL_NOT,
+    LEVEL_COMPARE,
+    LEVEL_ADD,
+    LEVEL_CONCAT,
+    LEVEL_MUL,
+    LEVEL_POW,
+    LEVEL_UNARY
 };
 enum { /* flags of N_MACRO and N_CALLBLOCK: special names that the body mentions */
-    MACRO_CALLER = 1, MACRO_KWARGS = 2, MACRO_VARARGS = 4
+    MACRO_CALLER = 1,
+    MACRO_KWARGS = 2,
+    MACRO_VARARGS = 4
 };
 
 struct jnode {
     uint8_t kind, op, level, flags;
-    uint32_t pos;               /* byte offset in the source */
-    uint32_t len;               /* of name */
-    const char *name;           /* interned: equal names have equal pointers */
-    const struct jbuiltin *fn;  /* N_FILTER, N_TEST: NULL when unknown (fails when reached) */
+    uint32_t pos;              /* byte offset in the source */
+    uint32_t len;              /* of name */
+    const char *name;          /* interned: equal names have equal pointers */
+    const struct jbuiltin *fn; /* N_FILTER, N_TEST: NULL when unknown (fails when reached) */
     struct jnode *a, *b, *c;
     struct jnode *list, *els, *next;
-    struct jval value;          /* N_CONST, N_DATA */
+    struct jval value; /* N_CONST, N_DATA */
 };
 
-enum { NAME_LOOP, NAME_CALLER, NAME_KWARGS, NAME_VARARGS, N_NAMES };
+enum {
+    NAME_LOOP,
+    NAME_CALLER,
+    NAME_KWARGS,
+    NAME_VARARGS,
+    N_NAMES
+};
 
-struct template {
+struct template
+{
     char *name;
     char *source; /* line ends normalised */
     size_t len;
@@ -203,7 +306,13 @@ struct jparse {
     hasten_status status;
     /* lexer */
     size_t at;
-    enum { LEX_ROOT, LEX_BLOCK, LEX_VAR, LEX_BEGIN, LEX_RAW } mode, next_mode;
+    enum {
+        LEX_ROOT,
+        LEX_BLOCK,
+        LEX_VAR,
+        LEX_BEGIN,
+        LEX_RAW
+    } mode, next_mode;
     enum jtok begin; /* LEX_BEGIN: the token that follows the data */
     uint32_t begin_pos, begin_len;
     bool line_starting;
@@ -281,16 +390,34 @@ bool jinja_args_push(struct jrun *r, struct jargs *a, const struct jval *v);
 bool jinja_args_kw(struct jrun *r, struct jargs *a, const char *name, size_t len, const struct jval *v);
 
 /* values */
-static inline struct jval jv_none(void) { return (struct jval){.type = J_NONE}; }
-static inline struct jval jv_bool(bool b) { return (struct jval){.type = J_BOOL, .u.b = b}; }
-static inline struct jval jv_int(int64_t i) { return (struct jval){.type = J_INT, .u.i = i}; }
-static inline struct jval jv_float(double f) { return (struct jval){.type = J_FLOAT, .u.f = f}; }
+static inline struct jval jv_none(void)
+{
+    return (struct jval){.type = J_NONE};
+}
+static inline struct jval jv_bool(bool b)
+{
+    return (struct jval){.type = J_BOOL, .u.b = b};
+}
+static inline struct jval jv_int(int64_t i)
+{
+    return (struct jval){.type = J_INT, .u.i = i};
+}
+static inline struct jval jv_float(double f)
+{
+    return (struct jval){.type = J_FLOAT, .u.f = f};
+}
 static inline struct jval jv_str(const char *s, size_t len)
 {
     return (struct jval){.type = J_STR, .len = (uint32_t)len, .u.s = s};
 }
-static inline struct jval jv_list(struct jlist *l) { return (struct jval){.type = J_LIST, .u.list = l}; }
-static inline struct jval jv_dict(struct jdict *d) { return (struct jval){.type = J_DICT, .u.dict = d}; }
+static inline struct jval jv_list(struct jlist *l)
+{
+    return (struct jval){.type = J_LIST, .u.list = l};
+}
+static inline struct jval jv_dict(struct jdict *d)
+{
+    return (struct jval){.type = J_DICT, .u.dict = d};
+}
 struct jval jv_text(const char *s); /* of a literal */
 struct jval jv_undef(int hint, const char *s, size_t len);
 const char *jv_type_name(const struct jval *v); /* as Python calls it */
@@ -305,7 +432,8 @@ bool jlist_new(struct jrun *r, size_t cap, struct jlist **out);
 bool jlist_push(struct jrun *r, struct jlist *l, const struct jval *v);
 bool jdict_new(struct jrun *r, size_t cap, struct jdict **out);
 bool jdict_set(struct jrun *r, struct jdict *d, const struct jval *key, const struct jval *v);
-bool jdict_get(struct jrun *r, const struct jdict *d, const struct jval *key, struct jval **out); /* or NULL */
+bool jdict_get(struct jrun *r, const struct jdict *d, const struct jval *key,
+               struct jval **out); /* or NULL */
 bool jdict_find_str(struct jrun *r, const struct jdict *d, const char *s, size_t len, struct jval **out);
 bool jinja_hash(struct jrun *r, const struct jval *v, uint32_t *out);
 bool jinja_list_of(struct jrun *r, const struct jval *v, struct jlist **out); /* walks any iterable */
@@ -319,7 +447,8 @@ bool jinja_from_json(struct jrun *r, const json_t *j, struct jval *out);
 bool jinja_binary(struct jrun *r, enum jtok op, const struct jval *a, const struct jval *b, struct jval *out);
 bool jinja_compare(struct jrun *r, enum jtok op, const struct jval *a, const struct jval *b, bool *out);
 bool jinja_equal(struct jrun *r, const struct jval *a, const struct jval *b, bool *out);
-bool jinja_order(struct jrun *r, const struct jval *a, const struct jval *b, int *out); /* 2: unordered (NaN) */
+bool jinja_order(struct jrun *r, const struct jval *a, const struct jval *b,
+                 int *out); /* 2: unordered (NaN) */
 bool jinja_contains(struct jrun *r, const struct jval *set, const struct jval *v, bool *out);
 bool jinja_unary(struct jrun *r, bool minus, const struct jval *a, struct jval *out);
 bool jinja_attr(struct jrun *r, const struct jval *v, const char *name, size_t len, struct jval *out);
@@ -352,20 +481,28 @@ bool jinja_concat(struct jrun *r, const struct jval *a, const struct jval *b, st
 bool jinja_escape_html(struct jrun *r, const struct jval *v, struct jval *out);
 bool jinja_percent(struct jrun *r, const struct jval *fmt, const struct jval *args, struct jval *out);
 bool jinja_str_format(struct jrun *r, const struct jval *fmt, const struct jargs *args, struct jval *out);
-bool jinja_parse_number(const char *s, size_t len, bool want_float, int base, struct jval *out, bool *overflow);
+bool jinja_parse_number(const char *s, size_t len, bool want_float, int base, struct jval *out,
+                        bool *overflow);
 double jinja_strtod(const char *s, size_t len); /* digits checked before; independent of the locale */
 
 /* code points */
 uint32_t jcp_next(const char *s, size_t len, size_t *at); /* valid UTF-8 is taken for granted */
 size_t jcp_put(char *dst, uint32_t cp);                   /* bytes written, at most 4 */
 size_t jcp_count(const char *s, size_t len);
-size_t jcp_offset(const char *s, size_t len, size_t n);   /* byte offset of code point n, or len */
+size_t jcp_offset(const char *s, size_t len, size_t n); /* byte offset of code point n, or len */
 bool jcp_space(uint32_t cp);
 bool jcp_printable(uint32_t cp);
 bool jcp_cased(uint32_t cp, int *which); /* which: 1 upper, -1 lower, 0 title */
 bool jcp_alpha(uint32_t cp);
 bool jcp_digit(uint32_t cp, int which); /* 0 decimal, 1 digit, 2 numeric */
-enum jcase { CASE_UPPER, CASE_LOWER, CASE_TITLE, CASE_CAPITAL, CASE_SWAP, CASE_FOLD };
+enum jcase {
+    CASE_UPPER,
+    CASE_LOWER,
+    CASE_TITLE,
+    CASE_CAPITAL,
+    CASE_SWAP,
+    CASE_FOLD
+};
 bool jinja_case(struct jrun *r, const struct jval *v, enum jcase how, struct jval *out);
 struct jval jinja_strip(const struct jval *v, const struct jval *chars, bool left, bool right);
 bool jinja_replace(struct jrun *r, const struct jval *s, const struct jval *old, const struct jval *with,

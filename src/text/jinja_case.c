@@ -156,7 +156,8 @@ static bool case_ignorable(uint32_t cp)
 /* Unicode 3.13, Final_Sigma: a cased letter before (walked by the caller) and none after. */
 static bool cased_follows(const char *s, size_t len, size_t at)
 {
-    for (int i = 0; at < len && i < 64; i++) { /* a run of ignorables is cut, so that hostile text stays linear */
+    for (int i = 0; at < len && i < 64;
+         i++) { /* a run of ignorables is cut, so that hostile text stays linear */
         uint32_t cp = jcp_next(s, len, &at);
         if (!case_ignorable(cp))
             return is_cased(cp);

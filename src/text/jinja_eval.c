@@ -17,8 +17,8 @@ bool jinja_fail(struct jrun *r, const char *fmt, ...)
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     jinja_position(r->t, r->pos, &line, &column);
-    r->status = error_set(r->err, HASTEN_ERR_TEMPLATE, "%s: line %d, column %d: %s", r->t->name, line, column,
-                          text);
+    r->status =
+        error_set(r->err, HASTEN_ERR_TEMPLATE, "%s: line %d, column %d: %s", r->t->name, line, column, text);
     return false;
 }
 
@@ -246,7 +246,7 @@ bool jinja_eval_args(struct jrun *r, const struct jnode *list, struct jargs *out
         if (!jinja_eval(r, a->a, &v))
             return false;
         r->pos = a->pos;
-        if (a->kind == N_ARG ? !jinja_args_push(r, out, &v)
+        if (a->kind == N_ARG     ? !jinja_args_push(r, out, &v)
             : a->kind == N_KWARG ? !jinja_args_kw(r, out, a->name, a->len, &v)
                                  : !spread(r, &v, a->kind == N_STARSTAR, out))
             return false;
@@ -293,8 +293,8 @@ bool jinja_call_builtin(struct jrun *r, const struct jbuiltin *fn, const struct 
         const struct jkw *kw = &args->kw[i];
         int p = find_param(fn->params, kw->name, kw->len, &n, &required);
         if (p < 0)
-            return jinja_fail(r, "%s takes no argument '%.*s'", fn->name, (int)(kw->len > 100 ? 100 : kw->len),
-                              kw->name);
+            return jinja_fail(r, "%s takes no argument '%.*s'", fn->name,
+                              (int)(kw->len > 100 ? 100 : kw->len), kw->name);
         if (c.given[p])
             return jinja_fail(r, "%s: the argument '%.*s' is given twice", fn->name, (int)kw->len, kw->name);
         c.a[p] = kw->v;

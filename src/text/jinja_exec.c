@@ -6,7 +6,12 @@
 #include "text/jinja.h"
 #include <string.h>
 
-enum flow { FLOW_FAIL, FLOW_ON, FLOW_BREAK, FLOW_CONTINUE };
+enum flow {
+    FLOW_FAIL,
+    FLOW_ON,
+    FLOW_BREAK,
+    FLOW_CONTINUE
+};
 
 static enum flow exec_body(struct jrun *r, const struct jnode *body);
 
@@ -214,7 +219,8 @@ static bool bind_extra(struct jrun *r, const struct jmacro *m, struct jargs *arg
         return scope_set(r, r->scope, r->t->special[NAME_VARARGS], &v);
     }
     if (args->n > n_params)
-        return jinja_fail(r, "macro '%s' takes at most %zu arguments, %zu were given", name, n_params, args->n);
+        return jinja_fail(r, "macro '%s' takes at most %zu arguments, %zu were given", name, n_params,
+                          args->n);
     return true;
 }
 

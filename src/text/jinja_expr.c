@@ -37,13 +37,42 @@ bool jinja_is(const struct jparse *p, const char *name)
 }
 
 static const char *const token_names[] = {
-    [T_EOF] = "end of template", [T_DATA] = "template text", [T_BLOCK_BEGIN] = "{%", [T_BLOCK_END] = "%}",
-    [T_VAR_BEGIN] = "{{", [T_VAR_END] = "}}", [T_NAME] = "a name", [T_STRING] = "a string",
-    [T_INT] = "an integer", [T_FLOAT] = "a float", [T_ADD] = "+", [T_SUB] = "-", [T_DIV] = "/",
-    [T_FLOORDIV] = "//", [T_MUL] = "*", [T_MOD] = "%", [T_POW] = "**", [T_TILDE] = "~", [T_LBRACKET] = "[",
-    [T_RBRACKET] = "]", [T_LPAREN] = "(", [T_RPAREN] = ")", [T_LBRACE] = "{", [T_RBRACE] = "}", [T_EQ] = "==",
-    [T_NE] = "!=", [T_GT] = ">", [T_GE] = ">=", [T_LT] = "<", [T_LE] = "<=", [T_ASSIGN] = "=", [T_DOT] = ".",
-    [T_COLON] = ":", [T_PIPE] = "|", [T_COMMA] = ",", [T_SEMICOLON] = ";",
+    [T_EOF] = "end of template",
+    [T_DATA] = "template text",
+    [T_BLOCK_BEGIN] = "{%",
+    [T_BLOCK_END] = "%}",
+    [T_VAR_BEGIN] = "{{",
+    [T_VAR_END] = "}}",
+    [T_NAME] = "a name",
+    [T_STRING] = "a string",
+    [T_INT] = "an integer",
+    [T_FLOAT] = "a float",
+    [T_ADD] = "+",
+    [T_SUB] = "-",
+    [T_DIV] = "/",
+    [T_FLOORDIV] = "//",
+    [T_MUL] = "*",
+    [T_MOD] = "%",
+    [T_POW] = "**",
+    [T_TILDE] = "~",
+    [T_LBRACKET] = "[",
+    [T_RBRACKET] = "]",
+    [T_LPAREN] = "(",
+    [T_RPAREN] = ")",
+    [T_LBRACE] = "{",
+    [T_RBRACE] = "}",
+    [T_EQ] = "==",
+    [T_NE] = "!=",
+    [T_GT] = ">",
+    [T_GE] = ">=",
+    [T_LT] = "<",
+    [T_LE] = "<=",
+    [T_ASSIGN] = "=",
+    [T_DOT] = ".",
+    [T_COLON] = ":",
+    [T_PIPE] = "|",
+    [T_COMMA] = ",",
+    [T_SEMICOLON] = ";",
 };
 
 bool jinja_unexpected(struct jparse *p, const struct jtoken *t)
@@ -86,8 +115,10 @@ static bool parse_name(struct jparse *p, struct jnode **out)
     (*out)->name = p->cur.s;
     (*out)->len = p->cur.len;
     if (p->macro_flags)
-        *p->macro_flags |= (uint8_t)(jinja_is(p, "caller") ? MACRO_CALLER : jinja_is(p, "kwargs") ? MACRO_KWARGS
-                                     : jinja_is(p, "varargs") ? MACRO_VARARGS : 0);
+        *p->macro_flags |= (uint8_t)(jinja_is(p, "caller")    ? MACRO_CALLER
+                                     : jinja_is(p, "kwargs")  ? MACRO_KWARGS
+                                     : jinja_is(p, "varargs") ? MACRO_VARARGS
+                                                              : 0);
     return jinja_next(p);
 }
 
@@ -320,7 +351,9 @@ static bool parse_postfix(struct jparse *p, struct jnode **n, struct jnode ***ta
         if (t != T_DOT && t != T_LBRACKET && t != T_LPAREN)
             return true;
         struct jnode *s = add_suffix(p, n, tail, t == T_DOT ? N_ATTR : t == T_LBRACKET ? N_ITEM : N_CALL);
-        if (!s || !(t == T_DOT ? parse_attr(p, s) : t == T_LBRACKET ? parse_subscript(p, s) : parse_args(p, s)))
+        if (!s || !(t == T_DOT        ? parse_attr(p, s)
+                    : t == T_LBRACKET ? parse_subscript(p, s)
+                                      : parse_args(p, s)))
             return false;
     }
 }
@@ -493,7 +526,7 @@ static bool parse_operand(struct jparse *p, int min, struct jnode **out, int *ma
 }
 
 /* Precedence climbing; at most one chain per level is open at a time. */
-static bool parse_binary(struct jparse *p, int min, struct jnode **out)
+static bool parse_binary(struct jparse *p, int min, struct jnode **out) /* lint: allow recursion: min rises */
 {
     struct jnode *chain = NULL, **tail = NULL, *left;
     int max;

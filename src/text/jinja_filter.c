@@ -52,7 +52,8 @@ static bool filter_trim(struct jrun *r, struct jcall *c, struct jval *out)
     struct jval s;
     if (c->given[0] && c->a[0].type != J_NONE && c->a[0].type != J_STR)
         return jinja_fail(r, "trim: the characters must be a string or None");
-    if (!self_str(r, c, &s) || !jinja_work(r, (uint64_t)s.len * (c->a[0].type == J_STR ? c->a[0].len + 1 : 1)))
+    if (!self_str(r, c, &s) ||
+        !jinja_work(r, (uint64_t)s.len * (c->a[0].type == J_STR ? c->a[0].len + 1 : 1)))
         return false;
     *out = jinja_strip(&s, c->given[0] && c->a[0].type == J_STR ? &c->a[0] : NULL, true, true);
     return true;
@@ -132,7 +133,8 @@ static bool filter_int(struct jrun *r, struct jcall *c, struct jval *out)
         ok = jinja_parse_number(v->u.s, v->len, false, (int)base, out, &over);
         if (over)
             return jinja_fail(r, "integer overflow: the text names a number beyond 64 bits");
-        if (!ok && jinja_parse_number(v->u.s, v->len, true, 10, &f, &over) && !float_to_int(r, f.u.f, &ok, out))
+        if (!ok && jinja_parse_number(v->u.s, v->len, true, 10, &f, &over) &&
+            !float_to_int(r, f.u.f, &ok, out))
             return false;
     } else if (v->type == J_FLOAT) {
         if (isinf(v->u.f))
@@ -413,7 +415,10 @@ static bool global_strftime(struct jrun *r, struct jcall *c, struct jval *out)
     return true;
 }
 
-enum { RANGE_MAX = 100000, RANGE_BOUND = 1 << 30 };
+enum {
+    RANGE_MAX = 100000,
+    RANGE_BOUND = 1 << 30
+};
 
 static bool global_range(struct jrun *r, struct jcall *c, struct jval *out)
 {

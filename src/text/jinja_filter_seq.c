@@ -5,7 +5,10 @@
 #include "text/jinja.h"
 #include <string.h>
 
-enum { SELECT_REJECT = 1, SELECT_ATTR = 2 };
+enum {
+    SELECT_REJECT = 1,
+    SELECT_ATTR = 2
+};
 
 static struct jval given_or(const struct jcall *c, int i, struct jval dflt)
 {
@@ -54,7 +57,8 @@ bool jinja_attr_path(struct jrun *r, const struct jval *v, const struct jval *pa
 }
 
 /* What an item is sorted, compared or told apart by: its attribute, in lower case unless that matters. */
-static bool item_key(struct jrun *r, const struct jval *v, const struct jval *path, bool exact, struct jval *out)
+static bool item_key(struct jrun *r, const struct jval *v, const struct jval *path, bool exact,
+                     struct jval *out)
 {
     if (!jinja_attr_path(r, v, path, NULL, out))
         return false;
@@ -209,7 +213,8 @@ static struct jargs rest_of(const struct jargs *a, size_t skip)
 {
     struct jargs r = *a;
     skip = skip < r.n ? skip : r.n;
-    r.v += skip;
+    if (skip)
+        r.v += skip;
     r.n -= skip;
     r.cap = r.n;
     return r;
@@ -226,7 +231,8 @@ static bool map_attribute(struct jrun *r, const struct jargs *a, const struct jl
         else if (jv_is(&name, "default"))
             dflt = &a->kw[i].v;
         else
-            return jinja_fail(r, "map takes no argument '%.*s'", (int)(name.len > 100 ? 100 : name.len), name.u.s);
+            return jinja_fail(r, "map takes no argument '%.*s'", (int)(name.len > 100 ? 100 : name.len),
+                              name.u.s);
     }
     if (!path)
         return jinja_fail(r, "map needs the name of a filter or an attribute");
@@ -252,10 +258,12 @@ static bool filter_map(struct jrun *r, struct jcall *c, struct jval *out)
         const struct jval *name = &c->raw->v[0];
         const struct jbuiltin *fn = name->type == J_STR ? jinja_find_filter(name->u.s, name->len) : NULL;
         if (!fn)
-            return jinja_fail(r, "map: no filter named '%.*s'", (int)(name->type == J_STR ? name->len : 0), name->u.s);
+            return jinja_fail(r, "map: no filter named '%.*s'", (int)(name->type == J_STR ? name->len : 0),
+                              name->u.s);
         struct jargs args = rest_of(c->raw, 1);
         for (size_t i = 0; i < l->n; i++)
-            if (!jinja_work(r, 1) || !jinja_call_builtin(r, fn, &l->v[i], &args, &v) || !jlist_push(r, res, &v))
+            if (!jinja_work(r, 1) || !jinja_call_builtin(r, fn, &l->v[i], &args, &v) ||
+                !jlist_push(r, res, &v))
                 return false;
     }
     jinja_leave(r);
@@ -280,8 +288,8 @@ static bool filter_select(struct jrun *r, struct jcall *c, struct jval *out)
         if (name->type == J_STR)
             test = jinja_find_test(name->u.s, name->len);
         if (!test)
-            return jinja_fail(r, "%s: no test named '%.*s'", c->fn->name, (int)(name->type == J_STR ? name->len : 0),
-                              name->u.s);
+            return jinja_fail(r, "%s: no test named '%.*s'", c->fn->name,
+                              (int)(name->type == J_STR ? name->len : 0), name->u.s);
     }
     struct jargs args = rest_of(c->raw, off + 1);
     for (size_t i = 0; i < l->n; i++) {

@@ -99,7 +99,8 @@ static bool parse_float(const char *s, size_t len, struct jval *out)
     return true;
 }
 
-bool jinja_parse_number(const char *s, size_t len, bool want_float, int base, struct jval *out, bool *overflow)
+bool jinja_parse_number(const char *s, size_t len, bool want_float, int base, struct jval *out,
+                        bool *overflow)
 {
     struct jval v = jv_str(s, len);
     v = jinja_strip(&v, NULL, true, true);
@@ -157,7 +158,8 @@ static bool put_number(struct jbuild *b, const struct jval *v, const struct spec
     uint64_t mag = i < 0 ? 0 - (uint64_t)i : (uint64_t)i;
     if (p->alt || p->has_precision)
         return jinja_fail(b->r, "%%%c with '#' or a precision is not supported", p->type);
-    snprintf(fmt, sizeof fmt, "%s%%ll%c", i < 0 ? "-" : sign, p->type == 'd' || p->type == 'i' ? 'u' : p->type);
+    snprintf(fmt, sizeof fmt, "%s%%ll%c", i < 0 ? "-" : sign,
+             p->type == 'd' || p->type == 'i' ? 'u' : p->type);
     snprintf(t, sizeof t, fmt, (unsigned long long)mag);
     return put_padded(b, t, strlen(t), p, true);
 }
@@ -203,7 +205,8 @@ static bool put_formatted(struct jbuild *b, const struct jval *v, const struct s
     case 'G':
         return put_number(b, v, p);
     default:
-        return jinja_fail(b->r, "unsupported format character '%c'", p->type >= 32 && p->type < 127 ? p->type : '?');
+        return jinja_fail(b->r, "unsupported format character '%c'",
+                          p->type >= 32 && p->type < 127 ? p->type : '?');
     }
 }
 
@@ -264,7 +267,8 @@ bool jinja_percent(struct jrun *r, const struct jval *fmt, const struct jval *ar
             const char *end = memchr(fmt->u.s + at, ')', fmt->len - at);
             if (!end || args->type != J_DICT)
                 return jinja_fail(r, "format requires a mapping");
-            if (!jdict_find_str(r, args->u.dict, fmt->u.s + at + 1, (size_t)(end - fmt->u.s) - at - 1, &found))
+            if (!jdict_find_str(r, args->u.dict, fmt->u.s + at + 1, (size_t)(end - fmt->u.s) - at - 1,
+                                &found))
                 return false;
             if (!found)
                 return jinja_fail(r, "a name of the format is not in the mapping");
@@ -286,7 +290,8 @@ bool jinja_percent(struct jrun *r, const struct jval *fmt, const struct jval *ar
         if (!put_formatted(&b, x, &p))
             return false;
     }
-    bool mapping = args->type == J_DICT || args->type == J_LIST || args->type == J_RANGE || args->type == J_UNDEF;
+    bool mapping =
+        args->type == J_DICT || args->type == J_LIST || args->type == J_RANGE || args->type == J_UNDEF;
     if (!named && used < n && !mapping) /* as Python, which asks whether the argument can be subscribed */
         return jinja_fail(r, "not all arguments were used by the format");
     return jb_done(&b, out);

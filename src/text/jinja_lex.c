@@ -31,8 +31,8 @@ bool jinja_syntax(struct jparse *p, uint32_t pos, const char *fmt, ...)
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     jinja_position(p->t, pos, &line, &column);
-    p->status = error_set(p->err, HASTEN_ERR_TEMPLATE, "%s: line %d, column %d: %s", p->t->name, line, column,
-                          text);
+    p->status =
+        error_set(p->err, HASTEN_ERR_TEMPLATE, "%s: line %d, column %d: %s", p->t->name, line, column, text);
     return false;
 }
 
@@ -207,8 +207,8 @@ static bool lex_comment(struct jparse *p, size_t at, char sign)
 
 static void set_data(struct jparse *p, struct jtoken *t, size_t from, size_t to)
 {
-    *t = (struct jtoken){.type = T_DATA, .pos = (uint32_t)from, .len = (uint32_t)(to - from),
-                         .s = p->t->source + from};
+    *t = (struct jtoken){
+        .type = T_DATA, .pos = (uint32_t)from, .len = (uint32_t)(to - from), .s = p->t->source + from};
 }
 
 static bool lex_raw(struct jparse *p, struct jtoken *t)
@@ -343,12 +343,13 @@ static bool lex_number(struct jparse *p, struct jtoken *t)
     }
     t->type = T_INT;
     if (s[from] == '0') { /* a zero, or zeros: 07 is two numbers, as in jinja2 */
-        for (whole = from; whole < len && (s[whole] == '0' || (s[whole] == '_' && whole + 1 < len &&
-                                                               s[whole + 1] == '0'));)
+        for (whole = from;
+             whole < len && (s[whole] == '0' || (s[whole] == '_' && whole + 1 < len && s[whole + 1] == '0'));)
             whole++;
     }
     for (size_t i = from; i < whole; i++)
-        if (s[i] != '_' && (__builtin_mul_overflow(t->i, 10, &t->i) || __builtin_add_overflow(t->i, s[i] - '0', &t->i)))
+        if (s[i] != '_' &&
+            (__builtin_mul_overflow(t->i, 10, &t->i) || __builtin_add_overflow(t->i, s[i] - '0', &t->i)))
             return jinja_syntax(p, t->pos, "this integer does not fit in 64 bits");
     p->at = whole;
     return true;
@@ -400,9 +401,14 @@ static bool lex_escape(struct jparse *p, size_t *at, size_t end, char *dst, size
     if (c == 'N')
         return jinja_syntax(p, pos, "escape sequences with \\N are not supported");
     --*at;
-    cp = jcp_next(s, end, at); /* an unknown escape stays as it is; beyond ASCII it becomes the codec's spelling */
-    *n = (size_t)snprintf(dst, 12, cp < 0x80 ? "\\%c" : cp < 0x100 ? "\\x%02x" : cp < 0x10000 ? "\\u%04x"
-                                                                                              : "\\U%08x", cp);
+    cp = jcp_next(s, end,
+                  at); /* an unknown escape stays as it is; beyond ASCII it becomes the codec's spelling */
+    *n = (size_t)snprintf(dst, 12,
+                          cp < 0x80      ? "\\%c"
+                          : cp < 0x100   ? "\\x%02x"
+                          : cp < 0x10000 ? "\\u%04x"
+                                         : "\\U%08x",
+                          cp);
     return true;
 }
 
@@ -437,8 +443,9 @@ static bool lex_string(struct jparse *p, struct jtoken *t)
 
 static bool name_start(uint32_t cp)
 {
-    return cp == '_' || (cp < 0x80 ? (cp | 32) >= 'a' && (cp | 32) <= 'z'
-                                   : jcp_alpha(cp) || utf8proc_category((utf8proc_int32_t)cp) == UTF8PROC_CATEGORY_NL);
+    return cp == '_' ||
+           (cp < 0x80 ? (cp | 32) >= 'a' && (cp | 32) <= 'z'
+                      : jcp_alpha(cp) || utf8proc_category((utf8proc_int32_t)cp) == UTF8PROC_CATEGORY_NL);
 }
 
 static bool name_part(uint32_t cp)
@@ -470,10 +477,12 @@ static const struct {
     char text[3];
     uint8_t type;
 } operators[] = {
-    {"//", T_FLOORDIV}, {"**", T_POW}, {"==", T_EQ}, {"!=", T_NE}, {">=", T_GE}, {"<=", T_LE},
-    {"+", T_ADD}, {"-", T_SUB}, {"/", T_DIV}, {"*", T_MUL}, {"%", T_MOD}, {"~", T_TILDE}, {"[", T_LBRACKET},
-    {"]", T_RBRACKET}, {"(", T_LPAREN}, {")", T_RPAREN}, {"{", T_LBRACE}, {"}", T_RBRACE}, {">", T_GT},
-    {"<", T_LT}, {"=", T_ASSIGN}, {".", T_DOT}, {":", T_COLON}, {"|", T_PIPE}, {",", T_COMMA}, {";", T_SEMICOLON},
+    {"//", T_FLOORDIV}, {"**", T_POW},   {"==", T_EQ},      {"!=", T_NE},      {">=", T_GE},
+    {"<=", T_LE},       {"+", T_ADD},    {"-", T_SUB},      {"/", T_DIV},      {"*", T_MUL},
+    {"%", T_MOD},       {"~", T_TILDE},  {"[", T_LBRACKET}, {"]", T_RBRACKET}, {"(", T_LPAREN},
+    {")", T_RPAREN},    {"{", T_LBRACE}, {"}", T_RBRACE},   {">", T_GT},       {"<", T_LT},
+    {"=", T_ASSIGN},    {".", T_DOT},    {":", T_COLON},    {"|", T_PIPE},     {",", T_COMMA},
+    {";", T_SEMICOLON},
 };
 
 static bool lex_bracket(struct jparse *p, const struct jtoken *t)

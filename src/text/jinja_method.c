@@ -150,7 +150,11 @@ static bool opt_int(struct jrun *r, const struct jcall *c, int i, int64_t dflt, 
 
 /* ---- string methods ----------------------------------------------------------------------------------- */
 
-enum { LEFT = 1, RIGHT = 2, RAISE = 4 };
+enum {
+    LEFT = 1,
+    RIGHT = 2,
+    RAISE = 4
+};
 
 static bool str_strip(struct jrun *r, struct jcall *c, struct jval *out)
 {
@@ -223,12 +227,13 @@ static bool split_space(struct jrun *r, const struct jval *v, int64_t max, bool 
     return true;
 }
 
-static bool split_sep(struct jrun *r, const struct jval *s, const struct jval *sep, int64_t max, bool from_right,
-                      struct jlist *l)
+static bool split_sep(struct jrun *r, const struct jval *s, const struct jval *sep, int64_t max,
+                      bool from_right, struct jlist *l)
 {
     size_t at = 0, end = s->len, hit;
     if (!from_right) {
-        for (; max != 0 && (hit = jinja_find(s->u.s, s->len, sep->u.s, sep->len, at)) != SIZE_MAX; max -= max > 0) {
+        for (; max != 0 && (hit = jinja_find(s->u.s, s->len, sep->u.s, sep->len, at)) != SIZE_MAX;
+             max -= max > 0) {
             if (!push_part(r, l, s->u.s + at, hit - at))
                 return false;
             at = hit + sep->len;
@@ -260,7 +265,8 @@ static bool str_split(struct jrun *r, struct jcall *c, struct jval *out)
         return false;
     if (!blanks && (!need_str(r, c, 0) || !c->a[0].len))
         return jinja_fail(r, "%s: empty separator", c->fn->name);
-    uint64_t work = from_right && !blanks ? (uint64_t)c->self.len * c->a[0].len / 8 + c->self.len : c->self.len;
+    uint64_t work =
+        from_right && !blanks ? (uint64_t)c->self.len * c->a[0].len / 8 + c->self.len : c->self.len;
     if (!jinja_work(r, work))
         return false;
     if (!(blanks ? split_space(r, &c->self, max, from_right, l)
@@ -413,7 +419,18 @@ static bool str_partition(struct jrun *r, struct jcall *c, struct jval *out)
     return true;
 }
 
-enum { IS_ALPHA, IS_ALNUM, IS_DECIMAL, IS_DIGIT, IS_NUMERIC, IS_SPACE, IS_UPPER, IS_LOWER, IS_TITLE, IS_ASCII };
+enum {
+    IS_ALPHA,
+    IS_ALNUM,
+    IS_DECIMAL,
+    IS_DIGIT,
+    IS_NUMERIC,
+    IS_SPACE,
+    IS_UPPER,
+    IS_LOWER,
+    IS_TITLE,
+    IS_ASCII
+};
 
 static bool code_point_is(uint32_t cp, int what)
 {
@@ -635,7 +652,8 @@ const struct jbuiltin *jinja_find_method(const struct jval *self, const char *s,
 
 bool jinja_mutator(const struct jval *self, const char *s, size_t len)
 {
-    static const char *const of_list[] = {"append", "clear", "extend", "insert", "pop", "remove", "reverse", "sort"};
+    static const char *const of_list[] = {"append", "clear",  "extend",  "insert",
+                                          "pop",    "remove", "reverse", "sort"};
     static const char *const of_dict[] = {"clear", "pop", "popitem", "setdefault", "update"};
     struct jval name = jv_str(s, len);
     if (self->type == J_LIST)

@@ -410,7 +410,7 @@ static bool add_strings(struct jrun *r, const struct jval *a, const struct jval 
 
 bool jinja_binary(struct jrun *r, enum jtok op, const struct jval *a, const struct jval *b, struct jval *out)
 {
-    static const char *const names[] = {[T_ADD] = "+", [T_SUB] = "-", [T_MUL] = "*", [T_DIV] = "/",
+    static const char *const names[] = {[T_ADD] = "+",       [T_SUB] = "-", [T_MUL] = "*", [T_DIV] = "/",
                                         [T_FLOORDIV] = "//", [T_MOD] = "%", [T_POW] = "**"};
     bool seq_a = a->type == J_STR || a->type == J_LIST || a->type == J_TUPLE;
     bool seq_b = b->type == J_STR || b->type == J_LIST || b->type == J_TUPLE;
@@ -669,7 +669,8 @@ bool jinja_slice(struct jrun *r, const struct jval *v, const struct jval *lo, co
     if (!jinja_len(r, v, &n) || !slice_bound(r, lo, n, s < 0, s < 0 ? n - 1 : 0, &from) ||
         !slice_bound(r, hi, n, s < 0, s < 0 ? -1 : n, &to))
         return false;
-    int64_t count = s > 0 ? (to > from ? (to - from - 1) / s + 1 : 0) : (from > to ? (from - to - 1) / -s + 1 : 0);
+    int64_t count =
+        s > 0 ? (to > from ? (to - from - 1) / s + 1 : 0) : (from > to ? (from - to - 1) / -s + 1 : 0);
     if (v->type == J_STR) {
         if (!slice_str(r, v, from, count, s, out))
             return false;
@@ -680,7 +681,8 @@ bool jinja_slice(struct jrun *r, const struct jval *v, const struct jval *lo, co
         struct jrange *g = jarena_alloc(&r->arena, sizeof *g), *old = v->u.range;
         if (!g)
             return jinja_no_memory(r);
-        *g = (struct jrange){old->start + from * old->step, old->start + to * old->step, old->step * s, count};
+        *g =
+            (struct jrange){old->start + from * old->step, old->start + to * old->step, old->step * s, count};
         *out = (struct jval){.type = J_RANGE, .u.range = g};
         return true;
     }

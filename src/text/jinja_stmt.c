@@ -304,7 +304,8 @@ static bool parse_print(struct jparse *p, struct jnode *n)
 static bool parse_jump(struct jparse *p, struct jnode *n)
 {
     if (!p->loops)
-        return jinja_syntax(p, n->pos, "'%s' outside of a for loop", n->kind == N_BREAK ? "break" : "continue");
+        return jinja_syntax(p, n->pos, "'%s' outside of a for loop",
+                            n->kind == N_BREAK ? "break" : "continue");
     return true;
 }
 
@@ -335,10 +336,17 @@ static const struct {
     const char *name;
     bool (*parse)(struct jparse *p, struct jnode *n);
 } tags[] = {
-    {"for", parse_for},       {"if", parse_if},         {"set", parse_set},
-    {"macro", parse_macro},   {"call", parse_call},     {"filter", parse_filter_block},
-    {"with", parse_with},     {"print", parse_print},   {"break", parse_break},
-    {"continue", parse_continue}, {"generation", parse_generation},
+    {"for", parse_for},
+    {"if", parse_if},
+    {"set", parse_set},
+    {"macro", parse_macro},
+    {"call", parse_call},
+    {"filter", parse_filter_block},
+    {"with", parse_with},
+    {"print", parse_print},
+    {"break", parse_break},
+    {"continue", parse_continue},
+    {"generation", parse_generation},
 };
 
 static bool parse_tag(struct jparse *p, struct jnode **out)

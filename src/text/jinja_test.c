@@ -4,9 +4,29 @@
 #include <string.h>
 
 enum {
-    IS_ODD, IS_EVEN, IS_DIVISIBLE, IS_DEFINED, IS_UNDEFINED, IS_NONE, IS_BOOLEAN, IS_FALSE, IS_TRUE, IS_INTEGER,
-    IS_FLOAT, IS_LOWER, IS_UPPER, IS_STRING, IS_MAPPING, IS_NUMBER, IS_SEQUENCE, IS_ITERABLE, IS_CALLABLE,
-    IS_SAME, IS_ESCAPED, IS_FILTER, IS_TEST
+    IS_ODD,
+    IS_EVEN,
+    IS_DIVISIBLE,
+    IS_DEFINED,
+    IS_UNDEFINED,
+    IS_NONE,
+    IS_BOOLEAN,
+    IS_FALSE,
+    IS_TRUE,
+    IS_INTEGER,
+    IS_FLOAT,
+    IS_LOWER,
+    IS_UPPER,
+    IS_STRING,
+    IS_MAPPING,
+    IS_NUMBER,
+    IS_SEQUENCE,
+    IS_ITERABLE,
+    IS_CALLABLE,
+    IS_SAME,
+    IS_ESCAPED,
+    IS_FILTER,
+    IS_TEST
 };
 
 static bool done(struct jval *out, bool b)
@@ -17,7 +37,8 @@ static bool done(struct jval *out, bool b)
 
 static bool test_divisible(struct jrun *r, struct jcall *c, struct jval *out)
 {
-    struct jval by = c->fn->op == IS_DIVISIBLE ? c->a[0] : jv_int(2), rest, want = jv_int(c->fn->op == IS_ODD);
+    struct jval by = c->fn->op == IS_DIVISIBLE ? c->a[0] : jv_int(2), rest,
+                want = jv_int(c->fn->op == IS_ODD);
     bool same;
     if (!jinja_binary(r, T_MOD, &c->self, &by, &rest) || !jinja_equal(r, &rest, &want, &same))
         return false;
@@ -104,7 +125,8 @@ static bool test_type(struct jrun *r, struct jcall *c, struct jval *out)
     case IS_NUMBER:
         return done(out, jv_is_num(v));
     case IS_SEQUENCE:
-        return done(out, t == J_UNDEF || t == J_STR || t == J_LIST || t == J_TUPLE || t == J_DICT || t == J_RANGE);
+        return done(out,
+                    t == J_UNDEF || t == J_STR || t == J_LIST || t == J_TUPLE || t == J_DICT || t == J_RANGE);
     case IS_ITERABLE:
         return done(out, jinja_iterable(v));
     case IS_CALLABLE:
@@ -117,44 +139,25 @@ static bool test_type(struct jrun *r, struct jcall *c, struct jval *out)
 }
 
 static const struct jbuiltin tests[] = {
-    {"!=", "/", test_compare, T_NE},
-    {"<", "/", test_compare, T_LT},
-    {"<=", "/", test_compare, T_LE},
-    {"==", "/", test_compare, T_EQ},
-    {">", "/", test_compare, T_GT},
-    {">=", "/", test_compare, T_GE},
-    {"boolean", "", test_type, IS_BOOLEAN},
-    {"callable", "", test_type, IS_CALLABLE},
-    {"defined", "", test_type, IS_DEFINED},
-    {"divisibleby", "num", test_divisible, IS_DIVISIBLE},
-    {"eq", "/", test_compare, T_EQ},
-    {"equalto", "/", test_compare, T_EQ},
-    {"escaped", "", test_type, IS_ESCAPED},
-    {"even", "", test_divisible, IS_EVEN},
-    {"false", "", test_type, IS_FALSE},
-    {"filter", "", test_registered, IS_FILTER},
-    {"float", "", test_type, IS_FLOAT},
-    {"ge", "/", test_compare, T_GE},
-    {"greaterthan", "/", test_compare, T_GT},
-    {"gt", "/", test_compare, T_GT},
-    {"in", "seq", test_compare, T_IN},
-    {"integer", "", test_type, IS_INTEGER},
-    {"iterable", "", test_type, IS_ITERABLE},
-    {"le", "/", test_compare, T_LE},
-    {"lessthan", "/", test_compare, T_LT},
-    {"lower", "", test_case, IS_LOWER},
-    {"lt", "/", test_compare, T_LT},
-    {"mapping", "", test_type, IS_MAPPING},
-    {"ne", "/", test_compare, T_NE},
-    {"none", "", test_type, IS_NONE},
-    {"number", "", test_type, IS_NUMBER},
-    {"odd", "", test_divisible, IS_ODD},
-    {"sameas", "other", test_type, IS_SAME},
-    {"sequence", "", test_type, IS_SEQUENCE},
-    {"string", "", test_type, IS_STRING},
-    {"test", "", test_registered, IS_TEST},
-    {"true", "", test_type, IS_TRUE},
-    {"undefined", "", test_type, IS_UNDEFINED},
+    {"!=", "/", test_compare, T_NE},          {"<", "/", test_compare, T_LT},
+    {"<=", "/", test_compare, T_LE},          {"==", "/", test_compare, T_EQ},
+    {">", "/", test_compare, T_GT},           {">=", "/", test_compare, T_GE},
+    {"boolean", "", test_type, IS_BOOLEAN},   {"callable", "", test_type, IS_CALLABLE},
+    {"defined", "", test_type, IS_DEFINED},   {"divisibleby", "num", test_divisible, IS_DIVISIBLE},
+    {"eq", "/", test_compare, T_EQ},          {"equalto", "/", test_compare, T_EQ},
+    {"escaped", "", test_type, IS_ESCAPED},   {"even", "", test_divisible, IS_EVEN},
+    {"false", "", test_type, IS_FALSE},       {"filter", "", test_registered, IS_FILTER},
+    {"float", "", test_type, IS_FLOAT},       {"ge", "/", test_compare, T_GE},
+    {"greaterthan", "/", test_compare, T_GT}, {"gt", "/", test_compare, T_GT},
+    {"in", "seq", test_compare, T_IN},        {"integer", "", test_type, IS_INTEGER},
+    {"iterable", "", test_type, IS_ITERABLE}, {"le", "/", test_compare, T_LE},
+    {"lessthan", "/", test_compare, T_LT},    {"lower", "", test_case, IS_LOWER},
+    {"lt", "/", test_compare, T_LT},          {"mapping", "", test_type, IS_MAPPING},
+    {"ne", "/", test_compare, T_NE},          {"none", "", test_type, IS_NONE},
+    {"number", "", test_type, IS_NUMBER},     {"odd", "", test_divisible, IS_ODD},
+    {"sameas", "other", test_type, IS_SAME},  {"sequence", "", test_type, IS_SEQUENCE},
+    {"string", "", test_type, IS_STRING},     {"test", "", test_registered, IS_TEST},
+    {"true", "", test_type, IS_TRUE},         {"undefined", "", test_type, IS_UNDEFINED},
     {"upper", "", test_case, IS_UPPER},
 };
 

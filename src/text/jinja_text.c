@@ -16,7 +16,8 @@ bool jb_put(struct jbuild *b, const char *s, size_t len)
         while (cap - b->len < len)
             cap *= 2;
         if (cap > LIMIT_TEMPLATE_MEMORY)
-            return jinja_fail(b->r, "a string grew beyond the memory limit of %u bytes", LIMIT_TEMPLATE_MEMORY);
+            return jinja_fail(b->r, "a string grew beyond the memory limit of %u bytes",
+                              LIMIT_TEMPLATE_MEMORY);
         char *p = jarena_grow(&b->r->arena, b->p, b->cap, cap);
         if (!p)
             return jinja_no_memory(b->r);
@@ -230,8 +231,8 @@ bool jinja_put_repr(struct jbuild *b, const struct jval *v)
     case J_ITER:
     case J_FUNC:
     case J_METHOD:
-        return jinja_fail(b->r, "the text of a %s is not supported", v->type == J_ITER ? v->u.iter->what
-                                                                                : jv_type_name(v));
+        return jinja_fail(b->r, "the text of a %s is not supported",
+                          v->type == J_ITER ? v->u.iter->what : jv_type_name(v));
     default:
         break;
     }
@@ -287,8 +288,12 @@ bool jinja_escape_html(struct jrun *r, const struct jval *v, struct jval *out)
         return false;
     for (size_t i = 0; i < s.len; i++) {
         char c = s.u.s[i];
-        const char *e = c == '&' ? "&amp;" : c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '"' ? "&#34;"
-                        : c == '\'' ? "&#39;" : NULL;
+        const char *e = c == '&'    ? "&amp;"
+                        : c == '<'  ? "&lt;"
+                        : c == '>'  ? "&gt;"
+                        : c == '"'  ? "&#34;"
+                        : c == '\'' ? "&#39;"
+                                    : NULL;
         if (!(e ? jb_puts(&b, e) : jb_put(&b, &c, 1)))
             return false;
     }
@@ -318,7 +323,8 @@ static bool put_json_str(struct jbuild *b, const struct jval *v, bool ascii)
         else if (cp < 0x20 || (ascii && cp > 0x7e && cp < 0x10000))
             snprintf(t, sizeof t, "\\u%04x", cp), s = t;
         else if (ascii && cp >= 0x10000)
-            snprintf(t, sizeof t, "\\u%04x\\u%04x", 0xd800 + ((cp - 0x10000) >> 10), 0xdc00 + (cp & 0x3ff)), s = t;
+            snprintf(t, sizeof t, "\\u%04x\\u%04x", 0xd800 + ((cp - 0x10000) >> 10), 0xdc00 + (cp & 0x3ff)),
+                s = t;
         if (!(s ? jb_puts(b, s) : jb_put(b, v->u.s + from, at - from)))
             return false;
     }

@@ -11,7 +11,10 @@ struct jchunk {
     struct jchunk *next;
     size_t size;
 };
-enum { CHUNK_MIN = 16 << 10, CHUNK_MAX = 4 << 20 };
+enum {
+    CHUNK_MIN = 16 << 10,
+    CHUNK_MAX = 4 << 20
+};
 
 static bool arena_chunk(struct jarena *a, size_t need)
 {
@@ -108,10 +111,10 @@ struct jval jv_undef(int hint, const char *s, size_t len)
 const char *jv_type_name(const struct jval *v)
 {
     static const char *const names[] = {
-        [J_UNDEF] = "Undefined", [J_NONE] = "NoneType",   [J_BOOL] = "bool",           [J_INT] = "int",
-        [J_FLOAT] = "float",     [J_STR] = "str",         [J_LIST] = "list",           [J_TUPLE] = "tuple",
-        [J_DICT] = "dict",       [J_RANGE] = "range",     [J_VIEW] = "dict view",      [J_ITER] = "generator",
-        [J_NS] = "Namespace",    [J_LOOP] = "LoopContext", [J_MACRO] = "Macro",        [J_FUNC] = "function",
+        [J_UNDEF] = "Undefined", [J_NONE] = "NoneType",    [J_BOOL] = "bool",      [J_INT] = "int",
+        [J_FLOAT] = "float",     [J_STR] = "str",          [J_LIST] = "list",      [J_TUPLE] = "tuple",
+        [J_DICT] = "dict",       [J_RANGE] = "range",      [J_VIEW] = "dict view", [J_ITER] = "generator",
+        [J_NS] = "Namespace",    [J_LOOP] = "LoopContext", [J_MACRO] = "Macro",    [J_FUNC] = "function",
         [J_METHOD] = "method",
     };
     return names[v->type];
@@ -500,8 +503,10 @@ bool jinja_list_of(struct jrun *r, const struct jval *v, struct jlist **out)
         struct jiter *it = v->u.iter;
         if (it->error)
             return jinja_fail(r, "%s", it->error);
-        l->v = it->list->v + it->pos;
-        l->n = l->cap = it->list->n - it->pos;
+        if (it->pos < it->list->n) {
+            l->v = it->list->v + it->pos;
+            l->n = l->cap = it->list->n - it->pos;
+        }
         it->pos = it->list->n;
         return jinja_work(r, l->n * 16);
     }

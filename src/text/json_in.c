@@ -48,7 +48,8 @@ static size_t scan_depth(const char *text, size_t len)
     return len;
 }
 
-hasten_status json_parse(const char *what, const char *text, size_t len, json_t **out, struct hasten_error *err)
+hasten_status json_parse(const char *what, const char *text, size_t len, json_t **out,
+                         struct hasten_error *err)
 {
     if (len > LIMIT_JSON_BYTES)
         return error_set(err, HASTEN_ERR_LIMIT, "%s: %zu bytes of JSON, at most %u are read", what, len,

@@ -35,8 +35,8 @@ static hasten_status spm_open_scores(struct vocab *v, const struct gguf *g, stru
     if (st)
         return st;
     if (n != v->n)
-        return error_set(err, HASTEN_ERR_FILE, "%s: %s has %lld entries, tokenizer.ggml.tokens %d", gguf_path(g), key,
-                         (long long)n, v->n);
+        return error_set(err, HASTEN_ERR_FILE, "%s: %s has %lld entries, tokenizer.ggml.tokens %d",
+                         gguf_path(g), key, (long long)n, v->n);
     float *scores = mem_array((size_t)n, sizeof *scores);
     v->score_order = mem_array((size_t)n, sizeof *v->score_order);
     if (!scores || !v->score_order) {
@@ -46,7 +46,8 @@ static hasten_status spm_open_scores(struct vocab *v, const struct gguf *g, stru
     st = gguf_array_f32(g, key, scores, n, err);
     for (int64_t i = 0; i < n && !st; i++) {
         if (isnan(scores[i]))
-            st = error_set(err, HASTEN_ERR_FILE, "%s: %s[%lld] is not a number", gguf_path(g), key, (long long)i);
+            st = error_set(err, HASTEN_ERR_FILE, "%s: %s[%lld] is not a number", gguf_path(g), key,
+                           (long long)i);
         else
             v->score_order[i] = score_order(scores[i]);
     }
@@ -78,10 +79,13 @@ hasten_status spm_open(struct vocab *v, const struct gguf *g, struct hasten_erro
         int n = snprintf(name, sizeof name, "<0x%02X>", b);
         int32_t id = token_index_find(&v->index, v->texts, name, (size_t)n);
         if (id < 0)
-            return error_set(err, HASTEN_ERR_UNSUPPORTED, "%s: unsupported tokenizer: a SentencePiece vocabulary without byte fallback (no token %s)",
-                             gguf_path(g), name);
+            return error_set(
+                err, HASTEN_ERR_UNSUPPORTED,
+                "%s: unsupported tokenizer: a SentencePiece vocabulary without byte fallback (no token %s)",
+                gguf_path(g), name);
         if (vocab_type(v, id) != VOCAB_BYTE)
-            return error_set(err, HASTEN_ERR_FILE, "%s: tokenizer.ggml.token_type[%d] is %d; %s must have type %d (byte)",
+            return error_set(err, HASTEN_ERR_FILE,
+                             "%s: tokenizer.ggml.token_type[%d] is %d; %s must have type %d (byte)",
                              gguf_path(g), id, vocab_type(v, id), name, VOCAB_BYTE);
         v->byte_id[b] = id;
     }
@@ -110,7 +114,8 @@ static void spm_rule(const struct encode_work *w, const struct symbol *l, const 
     if (id < 0)
         return;
     out->id = id;
-    out->rank = (uint64_t)w->v->score_order[id] << 32 | (uint64_t)(0xFFFF - l->chars) << 16 | (0xFFFF - r->chars);
+    out->rank =
+        (uint64_t)w->v->score_order[id] << 32 | (uint64_t)(0xFFFF - l->chars) << 16 | (0xFFFF - r->chars);
 }
 
 /* Encodes text[pos, end), across whose borders no token reaches. */
@@ -165,8 +170,8 @@ int spm_encode(struct encode_work *w, const char *text, size_t len, bool prefix)
     w->text = s;
     for (size_t pos = 0, end; pos < n; pos = end) {
         for (end = pos + 1; end < n; end++)
-            if (s[end] == SPM_SPACE[0] && !w->v->glue[(unsigned char)s[end - 1]] && n - end >= SPM_SPACE_BYTES &&
-                memcmp(s + end, SPM_SPACE, SPM_SPACE_BYTES) == 0)
+            if (s[end] == SPM_SPACE[0] && !w->v->glue[(unsigned char)s[end - 1]] &&
+                n - end >= SPM_SPACE_BYTES && memcmp(s + end, SPM_SPACE, SPM_SPACE_BYTES) == 0)
                 break;
         if (spm_word(w, pos, end))
             return -1;

@@ -10,7 +10,8 @@ static size_t check_utf8(const char *s, size_t len)
     size_t at = 0;
     while (at < len) {
         utf8proc_int32_t cp;
-        utf8proc_ssize_t n = utf8proc_iterate((const utf8proc_uint8_t *)s + at, (utf8proc_ssize_t)(len - at), &cp);
+        utf8proc_ssize_t n =
+            utf8proc_iterate((const utf8proc_uint8_t *)s + at, (utf8proc_ssize_t)(len - at), &cp);
         if (n <= 0)
             return at;
         at += (size_t)n;
@@ -40,8 +41,8 @@ hasten_status template_open(const char *name, const char *source, size_t len, st
                             struct hasten_error *err)
 {
     if (len > LIMIT_TEMPLATE_BYTES)
-        return error_set(err, HASTEN_ERR_TEMPLATE, "%s: the template has %zu bytes, at most %u are read", name,
-                         len, LIMIT_TEMPLATE_BYTES);
+        return error_set(err, HASTEN_ERR_TEMPLATE, "%s: the template has %zu bytes, at most %u are read",
+                         name, len, LIMIT_TEMPLATE_BYTES);
     struct template *t = mem_calloc(1, sizeof *t);
     if (t) {
         t->arena.limit = LIMIT_TEMPLATE_MEMORY;
@@ -81,7 +82,8 @@ hasten_status template_render(const struct template *t, const json_t *context, s
     struct jrun r = {.t = t, .err = err, .out = out, .out_start = out->len};
     struct jval v;
     if (!json_is_object(context))
-        return error_set(err, HASTEN_ERR_TEMPLATE, "%s: line 1, column 1: the context is not a JSON object", t->name);
+        return error_set(err, HASTEN_ERR_TEMPLATE, "%s: line 1, column 1: the context is not a JSON object",
+                         t->name);
     r.arena.limit = LIMIT_TEMPLATE_MEMORY;
     r.depth.limit = LIMIT_JSON_DEPTH + 1;
     bool ok = jinja_from_json(&r, context, &v);

@@ -24,6 +24,7 @@ hasten_status template_render(const struct template *t, const json_t *context, s
 
 /* Parses a JSON document from outside after a pre-scan of depth and size (LIMIT_JSON_*); errors name line and
  * column. what: for messages ("messages.json"). */
-hasten_status json_parse(const char *what, const char *text, size_t len, json_t **out, struct hasten_error *err);
+hasten_status json_parse(const char *what, const char *text, size_t len, json_t **out,
+                         struct hasten_error *err);
 
 #endif

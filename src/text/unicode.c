@@ -193,8 +193,8 @@ static int nfc_block(struct unicode_nfc *w, const char *s, size_t len)
         if (nfc_reserve(&w->cps, &w->cap, w->n + 8))
             return -1;
         int bound = 0;
-        utf8proc_ssize_t k =
-            utf8proc_decompose_char((int32_t)cp, w->cps + w->n, 8, UTF8PROC_DECOMPOSE | UTF8PROC_STABLE, &bound);
+        utf8proc_ssize_t k = utf8proc_decompose_char((int32_t)cp, w->cps + w->n, 8,
+                                                     UTF8PROC_DECOMPOSE | UTF8PROC_STABLE, &bound);
         if (k < 1 || k > 8) { /* unknown to the library: it stays as it is */
             w->cps[w->n] = (int32_t)cp;
             k = 1;

@@ -9,7 +9,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { UNICODE_LETTER = 1, UNICODE_NUMBER = 2, UNICODE_DIGIT = 4, UNICODE_SPACE = 8 };
+enum {
+    UNICODE_LETTER = 1,
+    UNICODE_NUMBER = 2,
+    UNICODE_DIGIT = 4,
+    UNICODE_SPACE = 8
+};
 
 struct unicode_range { /* lo..hi inclusive */
     uint32_t lo, hi, flags;

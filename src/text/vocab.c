@@ -49,8 +49,9 @@ static hasten_status open_kind(struct vocab *v, const struct gguf *g, struct has
     else if (str_is(model, "llama"))
         v->kind = VOCAB_SPM;
     else
-        return error_set(err, HASTEN_ERR_UNSUPPORTED, "%s: unsupported tokenizer '%.*s' (supported: gpt2, llama)",
-                         gguf_path(g), (int)(model.len < 80 ? model.len : 80), model.data);
+        return error_set(err, HASTEN_ERR_UNSUPPORTED,
+                         "%s: unsupported tokenizer '%.*s' (supported: gpt2, llama)", gguf_path(g),
+                         (int)(model.len < 80 ? model.len : 80), model.data);
     return HASTEN_OK;
 }
 
@@ -64,24 +65,27 @@ static hasten_status open_texts(struct vocab *v, const struct gguf *g, struct ha
     if (st)
         return st;
     if (elem != GGUF_STRING || n < 1)
-        return error_set(err, HASTEN_ERR_FILE, "%s: %s must be an array of one or more strings", gguf_path(g), KEY_TOKENS);
+        return error_set(err, HASTEN_ERR_FILE, "%s: %s must be an array of one or more strings", gguf_path(g),
+                         KEY_TOKENS);
     if (n > LIMIT_VOCAB)
-        return error_set(err, HASTEN_ERR_LIMIT, "%s: %s has %lld entries; the limit is %d", gguf_path(g), KEY_TOKENS,
-                         (long long)n, LIMIT_VOCAB);
+        return error_set(err, HASTEN_ERR_LIMIT, "%s: %s has %lld entries; the limit is %d", gguf_path(g),
+                         KEY_TOKENS, (long long)n, LIMIT_VOCAB);
     v->n = (int32_t)n;
     v->texts = mem_array((size_t)n, sizeof *v->texts);
     v->types = mem_array((size_t)n, sizeof *v->types);
     if (!v->texts || !v->types || token_index_init(&v->index, n))
-        return error_set(err, HASTEN_ERR_MEMORY, "out of memory for a vocabulary of %lld tokens", (long long)n);
+        return error_set(err, HASTEN_ERR_MEMORY, "out of memory for a vocabulary of %lld tokens",
+                         (long long)n);
     for (int32_t i = 0; i < v->n; i++) {
         st = gguf_array_str(g, KEY_TOKENS, i, &v->texts[i], err);
         if (st)
             return st;
         if (v->texts[i].len > LIMIT_TOKEN_BYTES)
-            return error_set(err, HASTEN_ERR_LIMIT, "%s: %s[%d] has %zu bytes; the limit is %d", gguf_path(g), KEY_TOKENS,
-                             i, v->texts[i].len, LIMIT_TOKEN_BYTES);
+            return error_set(err, HASTEN_ERR_LIMIT, "%s: %s[%d] has %zu bytes; the limit is %d", gguf_path(g),
+                             KEY_TOKENS, i, v->texts[i].len, LIMIT_TOKEN_BYTES);
         if (token_index_add(&v->index, v->texts, i))
-            return error_set(err, HASTEN_ERR_LIMIT, "%s: %s[%d]: too many collisions", gguf_path(g), KEY_TOKENS, i);
+            return error_set(err, HASTEN_ERR_LIMIT, "%s: %s[%d]: too many collisions", gguf_path(g),
+                             KEY_TOKENS, i);
     }
     return HASTEN_OK;
 }
@@ -97,16 +101,16 @@ static hasten_status open_types(struct vocab *v, const struct gguf *g, struct ha
     if (st)
         return st;
     if (n != v->n)
-        return error_set(err, HASTEN_ERR_FILE, "%s: %s has %lld entries, %s %d", gguf_path(g), KEY_TYPES, (long long)n,
-                         KEY_TOKENS, v->n);
+        return error_set(err, HASTEN_ERR_FILE, "%s: %s has %lld entries, %s %d", gguf_path(g), KEY_TYPES,
+                         (long long)n, KEY_TOKENS, v->n);
     int32_t *types = mem_array((size_t)n, sizeof *types);
     if (!types)
         return error_set(err, HASTEN_ERR_MEMORY, "out of memory for %lld token types", (long long)n);
     st = gguf_array_i32(g, KEY_TYPES, types, n, err);
     for (int32_t i = 0; i < v->n && !st; i++) {
         if (types[i] < VOCAB_NORMAL || types[i] > VOCAB_BYTE)
-            st = error_set(err, HASTEN_ERR_FILE, "%s: %s[%d] is %d; types are %d to %d", gguf_path(g), KEY_TYPES, i,
-                           types[i], VOCAB_NORMAL, VOCAB_BYTE);
+            st = error_set(err, HASTEN_ERR_FILE, "%s: %s[%d] is %d; types are %d to %d", gguf_path(g),
+                           KEY_TYPES, i, types[i], VOCAB_NORMAL, VOCAB_BYTE);
         else
             v->types[i] = (uint8_t)types[i];
     }
@@ -123,7 +127,8 @@ static hasten_status open_id(const struct vocab *v, const struct gguf *g, const 
     if (st || gguf_find(g, key) < 0 || id == UINT32_MAX) /* writers store -1 for "none" */
         return st;
     if (id >= (uint32_t)v->n)
-        return error_set(err, HASTEN_ERR_FILE, "%s: %s is %u; the vocabulary has %d tokens", gguf_path(g), key, id, v->n);
+        return error_set(err, HASTEN_ERR_FILE, "%s: %s is %u; the vocabulary has %d tokens", gguf_path(g),
+                         key, id, v->n);
     *out = (int32_t)id;
     return HASTEN_OK;
 }
@@ -138,12 +143,13 @@ static hasten_status open_eog_list(struct vocab *v, const struct gguf *g, struct
     if (st || n == 0)
         return st;
     if (n > 64)
-        return error_set(err, HASTEN_ERR_LIMIT, "%s: %s has %lld entries; the limit is 64", gguf_path(g), key, (long long)n);
+        return error_set(err, HASTEN_ERR_LIMIT, "%s: %s has %lld entries; the limit is 64", gguf_path(g), key,
+                         (long long)n);
     st = gguf_array_i32(g, key, ids, n, err);
     for (int64_t i = 0; i < n && !st; i++) {
         if (ids[i] < 0 || ids[i] >= v->n)
-            st = error_set(err, HASTEN_ERR_FILE, "%s: %s[%lld] is %d; the vocabulary has %d tokens", gguf_path(g), key,
-                           (long long)i, ids[i], v->n);
+            st = error_set(err, HASTEN_ERR_FILE, "%s: %s[%lld] is %d; the vocabulary has %d tokens",
+                           gguf_path(g), key, (long long)i, ids[i], v->n);
         else
             v->types[ids[i]] |= VOCAB_EOG_BIT;
     }
@@ -154,10 +160,10 @@ static hasten_status open_eog_list(struct vocab *v, const struct gguf *g, struct
 static hasten_status open_eog(struct vocab *v, const struct gguf *g, struct hasten_error *err)
 {
     static const char *const keys[] = {"tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"};
-    static const char *const names[] = {"<|im_end|>",    "<|endoftext|>",  "<|end_of_text|>", "<|eot_id|>",
-                                        "<|eom_id|>",    "<|end|>",        "<|eot|>",         "<|end_of_turn|>",
-                                        "<end_of_turn>", "<eos>",          "<EOT>",           "<|return|>",
-                                        "<turn|>",       "<|endofprompt|>"};
+    static const char *const names[] = {
+        "<|im_end|>", "<|endoftext|>", "<|end_of_text|>", "<|eot_id|>",     "<|eom_id|>",
+        "<|end|>",    "<|eot|>",       "<|end_of_turn|>", "<end_of_turn>",  "<eos>",
+        "<EOT>",      "<|return|>",    "<turn|>",         "<|endofprompt|>"};
     if (v->eos >= 0)
         v->types[v->eos] |= VOCAB_EOG_BIT;
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {

@@ -11,14 +11,19 @@
 
 struct vocab;
 
-enum { /* flags of vocab_encode */
-    VOCAB_BOS = 1,     /* put the file's BOS in front when the file asks for it (add_bos_token) */
-    VOCAB_SPECIAL = 2, /* text may form control tokens; without it they are encoded as ordinary text */
+enum {                  /* flags of vocab_encode */
+    VOCAB_BOS = 1,      /* put the file's BOS in front when the file asks for it (add_bos_token) */
+    VOCAB_SPECIAL = 2,  /* text may form control tokens; without it they are encoded as ordinary text */
     VOCAB_NO_PREFIX = 4 /* SentencePiece: no dummy space in front (continuation of a text) */
 };
 
 enum vocab_token_type { /* values as in tokenizer.ggml.token_type */
-    VOCAB_NORMAL = 1, VOCAB_UNKNOWN = 2, VOCAB_CONTROL = 3, VOCAB_USER_DEFINED = 4, VOCAB_UNUSED = 5, VOCAB_BYTE = 6
+    VOCAB_NORMAL = 1,
+    VOCAB_UNKNOWN = 2,
+    VOCAB_CONTROL = 3,
+    VOCAB_USER_DEFINED = 4,
+    VOCAB_UNUSED = 5,
+    VOCAB_BYTE = 6
 };
 
 struct tokens { /* growable list; zero-initialise; free with tokens_free */
@@ -43,11 +48,11 @@ enum vocab_token_type vocab_type(const struct vocab *v, int32_t id);
 /* The token as written in the file (BPE's byte alphabet, SentencePiece's U+2581). Pointer into the file. */
 struct gguf_str vocab_text(const struct vocab *v, int32_t id);
 int32_t vocab_find(const struct vocab *v, const char *text, size_t len); /* by written form; -1: none */
-const char *vocab_describe(const struct vocab *v); /* "bpe/qwen2", "spm" */
+const char *vocab_describe(const struct vocab *v);                       /* "bpe/qwen2", "spm" */
 
 /* Appends the ids of text[0, len) to out. */
-hasten_status vocab_encode(const struct vocab *v, const char *text, size_t len, unsigned flags, struct tokens *out,
-                           struct hasten_error *err);
+hasten_status vocab_encode(const struct vocab *v, const char *text, size_t len, unsigned flags,
+                           struct tokens *out, struct hasten_error *err);
 
 /* Appends the bytes of one token to out (control tokens: their written form when special, else nothing).
  * For SentencePiece U+2581 becomes a space; the dummy space of the first token is the caller's business
@@ -56,7 +61,7 @@ hasten_status vocab_token_bytes(const struct vocab *v, int32_t id, bool special,
                                 struct hasten_error *err);
 
 /* detokenize(tokenize(x)) == x byte for byte: appends the bytes of all ids (BOS dropped, dummy space removed). */
-hasten_status vocab_decode(const struct vocab *v, const int32_t *ids, int64_t n, bool special, struct buf *out,
-                           struct hasten_error *err);
+hasten_status vocab_decode(const struct vocab *v, const int32_t *ids, int64_t n, bool special,
+                           struct buf *out, struct hasten_error *err);
 
 #endif

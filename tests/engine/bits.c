@@ -35,8 +35,11 @@ static void full_matrix(struct matrix *x)
         for (size_t c = 0; c < sizeof chunks / sizeof chunks[0]; c++)
             for (int neighbours = 0; neighbours <= 3; neighbours += 3)
                 for (int forked = 0; forked <= 1; forked++)
-                    compare(x, &(struct run_spec){.n_threads = threads, .chunk = chunks[c], .n_neighbours = neighbours,
-                                                  .forked = forked, .n_batch = chunks[c] ? 512 : 4096});
+                    compare(x, &(struct run_spec){.n_threads = threads,
+                                                  .chunk = chunks[c],
+                                                  .n_neighbours = neighbours,
+                                                  .forked = forked,
+                                                  .n_batch = chunks[c] ? 512 : 4096});
     compare(x, &(struct run_spec){.n_threads = 2, .chunk = 37, .n_batch = 50, .regrown = true});
     compare(x, &(struct run_spec){.n_threads = 2, .n_batch = 512, .plain = true});
 }

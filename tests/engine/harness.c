@@ -54,13 +54,14 @@ struct run {
     struct hasten_seq *seq, *other[NEIGHBOURS_MAX];
     const int32_t *tokens;
     int32_t n, n_vocab;
-    float *logits;    /* [n × n_vocab] */
-    int32_t base;     /* position of row 0 of the watched item */
-    int watched;      /* item whose logits are kept */
+    float *logits; /* [n × n_vocab] */
+    int32_t base;  /* position of row 0 of the watched item */
+    int watched;   /* item whose logits are kept */
     int n_steps;
 };
 
-static int keep(void *ctx, const float *logits, const struct hasten_logits_row *rows, int32_t n_rows, int32_t n_vocab)
+static int keep(void *ctx, const float *logits, const struct hasten_logits_row *rows, int32_t n_rows,
+                int32_t n_vocab)
 {
     struct run *r = ctx;
     for (int32_t i = 0; i < n_rows; i++)
@@ -76,7 +77,8 @@ static void step(struct run *r, const struct hasten_item *items, int n_items, in
     r->watched = watched;
     if (watched >= 0)
         r->base = hasten_seq_length(items[watched].seq);
-    die_unless_ok(hasten_step(r->engine, items, n_items, watched >= 0 ? keep : NULL, r, NULL, &err), &err, "a step");
+    die_unless_ok(hasten_step(r->engine, items, n_items, watched >= 0 ? keep : NULL, r, NULL, &err), &err,
+                  "a step");
     r->n_steps++;
 }
 
@@ -164,7 +166,8 @@ float *run_logits(const struct hasten_model *m, const struct run_spec *s, const 
         random_tokens(5, r.n_vocab, wrong, 7);
         step(&r, &(struct hasten_item){parent, wrong, 7, 7}, 1, -1);
         die_unless_ok(hasten_seq_fork(parent, at, &r.seq, &err), &err, "forking");
-        step(&r, &(struct hasten_item){parent, wrong, 7, 7}, 1, -1); /* the parent's page is copied now, not ours */
+        step(&r, &(struct hasten_item){parent, wrong, 7, 7}, 1,
+             -1); /* the parent's page is copied now, not ours */
     }
     advance(&r, at, n);
     hasten_engine_close(r.engine);

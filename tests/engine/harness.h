@@ -5,7 +5,9 @@
 #include "hasten/hasten.h"
 #include <stdint.h>
 
-enum { NEIGHBOURS_MAX = 3 };
+enum {
+    NEIGHBOURS_MAX = 3
+};
 
 struct run_spec {
     int n_threads;

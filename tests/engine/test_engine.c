@@ -65,7 +65,8 @@ static void feed(struct fixture *f, struct hasten_seq *s, uint64_t seed, int32_t
     int32_t tokens[256];
     struct hasten_error err = {0};
     random_tokens(seed, hasten_model_n_vocab(f->model), tokens, n);
-    die_unless_ok(hasten_step(f->engine, &(struct hasten_item){s, tokens, n, n}, 1, NULL, NULL, NULL, &err), &err, "a step");
+    die_unless_ok(hasten_step(f->engine, &(struct hasten_item){s, tokens, n, n}, 1, NULL, NULL, NULL, &err),
+                  &err, "a step");
 }
 
 static uint64_t pages_used(const struct fixture *f)
@@ -179,7 +180,8 @@ static void a_full_pool_is_an_error_without_traces(void **state)
     feed(&g, a, 1, 128);
     feed(&g, b, 1, 64);
     int32_t token = 0;
-    assert_int_equal(hasten_step(g.engine, &(struct hasten_item){b, &token, 1, 1}, 1, NULL, NULL, NULL, &err), HASTEN_ERR_FULL);
+    assert_int_equal(hasten_step(g.engine, &(struct hasten_item){b, &token, 1, 1}, 1, NULL, NULL, NULL, &err),
+                     HASTEN_ERR_FULL);
     assert_int_equal(hasten_seq_length(b), 64);
     assert_int_equal(hasten_seq_truncate(a, 64, &err), HASTEN_OK);
     feed(&g, b, 2, 1);
@@ -188,8 +190,8 @@ static void a_full_pool_is_an_error_without_traces(void **state)
 
 static int cancel_flag;
 
-static int cancel_from_sink(void *ctx, const float *logits, const struct hasten_logits_row *rows, int32_t n_rows,
-                            int32_t n_vocab)
+static int cancel_from_sink(void *ctx, const float *logits, const struct hasten_logits_row *rows,
+                            int32_t n_rows, int32_t n_vocab)
 {
     (void)ctx, (void)logits, (void)rows, (void)n_rows, (void)n_vocab;
     cancel_flag = 1;
@@ -207,8 +209,9 @@ static void cancel_leaves_no_trace(void **state)
     feed(f, a, 1, 30);
     const uint64_t used = pages_used(f);
     cancel_flag = 0; /* raised during the first of four passes */
-    assert_int_equal(hasten_step(f->engine, &(struct hasten_item){a, tokens, 200, 0}, 1, cancel_from_sink, NULL,
-                                 &cancel_flag, &err), HASTEN_ERR_CANCELLED);
+    assert_int_equal(hasten_step(f->engine, &(struct hasten_item){a, tokens, 200, 0}, 1, cancel_from_sink,
+                                 NULL, &cancel_flag, &err),
+                     HASTEN_ERR_CANCELLED);
     assert_int_equal(hasten_seq_length(a), 30);
     assert_int_equal(pages_used(f), used);
     hasten_seq_close(a);
@@ -270,7 +273,8 @@ static void a_plan_above_the_limit_is_refused_before_loading(void **state)
     struct hasten_engine *e = NULL;
     struct mem_stats before, after;
     assert_int_equal(hasten_engine_plan(f->model, &s, &plan, &err), HASTEN_OK);
-    assert_int_equal(plan.total_bytes, plan.file_bytes + plan.kv_bytes + plan.compute_bytes + plan.base_bytes);
+    assert_int_equal(plan.total_bytes,
+                     plan.file_bytes + plan.kv_bytes + plan.compute_bytes + plan.base_bytes);
     s.memory_limit = plan.total_bytes - 1;
     mem_stats_get(&before);
     assert_int_equal(hasten_engine_open(f->model, &s, &e, &err), HASTEN_ERR_MEMORY);
@@ -302,7 +306,8 @@ static void the_token_loop_allocates_nothing(void **state)
 /* Load, engine, sequence, two tokens. Returns the status of the first failure; *sum = bits of the last logits. */
 static hasten_status load_and_two_tokens(uint32_t *sum, struct hasten_error *err);
 
-static int sum_logits(void *ctx, const float *logits, const struct hasten_logits_row *rows, int32_t n_rows, int32_t n_vocab)
+static int sum_logits(void *ctx, const float *logits, const struct hasten_logits_row *rows, int32_t n_rows,
+                      int32_t n_vocab)
 {
     uint32_t *sum = ctx;
     (void)rows;
@@ -360,10 +365,12 @@ static void every_allocation_may_fail(void **state)
                 break;
             }
             if (st != HASTEN_ERR_MEMORY)
-                fail_msg("allocation %llu failed: status %d, '%s'", (unsigned long long)n, (int)st, err.message);
+                fail_msg("allocation %llu failed: status %d, '%s'", (unsigned long long)n, (int)st,
+                         err.message);
             assert_true(err.message[0] != 0);
         }
-        print_message("%llu allocations failed in turn (%s)\n", (unsigned long long)n - 1, every ? "for ever" : "once");
+        print_message("%llu allocations failed in turn (%s)\n", (unsigned long long)n - 1,
+                      every ? "for ever" : "once");
         assert_true(n > 20);
     }
     assert_int_equal(load_and_two_tokens(&sum, &err), HASTEN_OK);
@@ -380,12 +387,14 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(pages_come_back, open_fixture, close_fixture),
         cmocka_unit_test_setup_teardown(one_step_reads_each_weight_once, open_fixture, close_fixture),
-        cmocka_unit_test_setup_teardown(a_full_context_is_an_error_without_traces, open_fixture, close_fixture),
+        cmocka_unit_test_setup_teardown(a_full_context_is_an_error_without_traces, open_fixture,
+                                        close_fixture),
         cmocka_unit_test_setup_teardown(a_full_pool_is_an_error_without_traces, open_fixture, close_fixture),
         cmocka_unit_test_setup_teardown(cancel_leaves_no_trace, open_fixture, close_fixture),
         cmocka_unit_test_setup_teardown(bad_arguments_are_named, open_fixture, close_fixture),
         cmocka_unit_test_setup_teardown(settings_are_checked, open_fixture, close_fixture),
-        cmocka_unit_test_setup_teardown(a_plan_above_the_limit_is_refused_before_loading, open_fixture, close_fixture),
+        cmocka_unit_test_setup_teardown(a_plan_above_the_limit_is_refused_before_loading, open_fixture,
+                                        close_fixture),
         cmocka_unit_test_setup_teardown(the_token_loop_allocates_nothing, open_fixture, close_fixture),
         cmocka_unit_test(every_allocation_may_fail),
     };

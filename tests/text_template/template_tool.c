@@ -73,7 +73,8 @@ int main(void)
         json_t *s = json_object_get(in, "sweep");
         if (s) {
             sweep(json_array_get(s, 0), json_array_get(s, 1));
-        } else if (render(json_object_get(in, "template"), json_object_get(in, "context"), &out, &err) == HASTEN_OK) {
+        } else if (render(json_object_get(in, "template"), json_object_get(in, "context"), &out, &err) ==
+                   HASTEN_OK) {
             answer("ok", json_stringn(out.data ? out.data : "", out.len));
         } else {
             answer("error", json_string(err.message));

@@ -153,21 +153,29 @@ static void test_depth_limits(void **state)
         }
     }
     assert_int_equal(render_repeated("{% if x %}", LIMIT_TEMPLATE_DEPTH - 2, "y", "{% endif %}"), HASTEN_OK);
-    assert_int_equal(render_repeated("{% if x %}", LIMIT_TEMPLATE_DEPTH + 1, "y", "{% endif %}"), HASTEN_ERR_TEMPLATE);
+    assert_int_equal(render_repeated("{% if x %}", LIMIT_TEMPLATE_DEPTH + 1, "y", "{% endif %}"),
+                     HASTEN_ERR_TEMPLATE);
     assert_int_equal(render("{% macro f(k) %}{{ f(k - 1) if k }}{% endmacro %}{{ f(20) }}"), HASTEN_OK);
     assert_int_equal(render("{% macro f(k) %}{{ f(k + 1) }}{% endmacro %}{{ f(1) }}"), HASTEN_ERR_TEMPLATE);
-    assert_int_equal(render("{% set n = namespace(v=[]) %}{% for i in range(100) %}{% set n.v = [n.v] %}{% endfor %}{{ n.v }}"),
-                     HASTEN_OK);
-    assert_int_equal(render("{% set n = namespace(v=[]) %}{% for i in range(200) %}{% set n.v = [n.v] %}{% endfor %}{{ n.v }}"),
-                     HASTEN_ERR_TEMPLATE);
+    assert_int_equal(
+        render(
+            "{% set n = namespace(v=[]) %}{% for i in range(100) %}{% set n.v = [n.v] %}{% endfor %}{{ n.v }}"),
+        HASTEN_OK);
+    assert_int_equal(
+        render(
+            "{% set n = namespace(v=[]) %}{% for i in range(200) %}{% set n.v = [n.v] %}{% endfor %}{{ n.v }}"),
+        HASTEN_ERR_TEMPLATE);
     assert_int_equal(render("{% set n = namespace() %}{% set n.n = n %}{{ n }}"), HASTEN_ERR_TEMPLATE);
 }
 
 static void test_run_limits(void **state)
 {
     (void)state;
-    assert_int_equal(render("{% for i in range(1000) %}{% for j in range(100) %}{{ j }}{% endfor %}{% endfor %}"), HASTEN_OK);
-    assert_int_equal(render("{% for i in range(1000) %}{% for j in range(10000) %}{% endfor %}{% endfor %}"), HASTEN_ERR_TEMPLATE);
+    assert_int_equal(
+        render("{% for i in range(1000) %}{% for j in range(100) %}{{ j }}{% endfor %}{% endfor %}"),
+        HASTEN_OK);
+    assert_int_equal(render("{% for i in range(1000) %}{% for j in range(10000) %}{% endfor %}{% endfor %}"),
+                     HASTEN_ERR_TEMPLATE);
     assert_non_null(strstr(err.message, "steps"));
     assert_int_equal(render("{{ range(100000)|length }}"), HASTEN_OK);
     assert_int_equal(render("{{ range(100001)|length }}"), HASTEN_ERR_TEMPLATE);
@@ -177,8 +185,9 @@ static void test_run_limits(void **state)
     assert_int_equal(render("{% set a = 'x' * 200000000 %}"), HASTEN_OK);
     assert_int_equal(render("{% set a = 'x' * 300000000 %}"), HASTEN_ERR_TEMPLATE);
     assert_int_equal(render("{% set a = [1] * 200000000 %}"), HASTEN_ERR_TEMPLATE);
-    assert_int_equal(render("{% set n = namespace(s='x') %}{% for i in range(40) %}{% set n.s = n.s + n.s %}{% endfor %}"),
-                     HASTEN_ERR_TEMPLATE);
+    assert_int_equal(
+        render("{% set n = namespace(s='x') %}{% for i in range(40) %}{% set n.s = n.s + n.s %}{% endfor %}"),
+        HASTEN_ERR_TEMPLATE);
     assert_int_equal(render("{{ 'ab' * 9223372036854775807 }}"), HASTEN_ERR_TEMPLATE);
     assert_int_equal(render("{{ 2 ** 62 }}"), HASTEN_OK);
     assert_int_equal(render("{{ 2 ** 63 }}"), HASTEN_ERR_TEMPLATE);
@@ -195,8 +204,11 @@ static void test_run_limits(void **state)
 static void test_append_is_linear(void **state)
 {
     (void)state;
-    assert_int_equal(render("{% set n = namespace(s='') %}{% for i in range(50000) %}{% set n.s = n.s + 'abcdefghijklmnopqrst' %}"
-                            "{% endfor %}{{ n.s|length }}"), HASTEN_OK);
+    assert_int_equal(
+        render(
+            "{% set n = namespace(s='') %}{% for i in range(50000) %}{% set n.s = n.s + 'abcdefghijklmnopqrst' %}"
+            "{% endfor %}{{ n.s|length }}"),
+        HASTEN_OK);
 }
 
 /* ---- hostile input ------------------------------------------------------------------------------------ */
@@ -244,23 +256,39 @@ static void test_hostile(void **state)
         size_t n;
         int ok;
     } cases[] = {
-        {"{{ ", "(", "1", "", "", 1000000, 0},     {"{{ ", "[", "1", "", "", 1000000, 0},
-        {"{{ ", "{1:", "1", "", "", 300000, 0},    {"{{ ", "not ", "1", "", " }}", 250000, 0},
-        {"{{ ", "-", "1", "", " }}", 1000000, 0},  {"{{ ", "f(", "1", "", "", 500000, 0},
-        {"{{ ", "a[", "1", "", "", 500000, 0},     {"", "{% if x %}", "", "", "", 100000, 0},
-        {"", "{% for i in l %}", "", "", "", 60000, 0}, {"{{ ", "1 if 1 else ", "1", "", " }}", 80000, 0},
-        {"{{ ", "1 if 1 ", "", "", " }}", 100000, 0},   {"{% for ", "(", "a", "", " in l %}", 1000000, 0},
-        {"", "{% set a %}", "", "", "", 90000, 0}, {"", "{% macro m() %}", "", "", "", 60000, 0},
-        {"{{ 1", "+1", "", "", " }}", 500000, 1},  {"{{ 1", "**1", "", "", " }}", 300000, 1},
-        {"{{ x", "|upper", "", "", " }}", 150000, 1}, {"{{ x", "~x", "", "", " }}", 500000, 1},
-        {"{{ 1", " or 1", "", "", " }}", 200000, 1}, {"{{ 1", "<2", "", "", " }}", 500000, 1},
-        {"", "{{", "", "", "", 500000, 0},         {"", "{%", "", "", "", 500000, 0},
-        {"", "{#", "", "", "", 500000, 0},         {"", "{%- ", "", "", "", 250000, 0},
+        {"{{ ", "(", "1", "", "", 1000000, 0},
+        {"{{ ", "[", "1", "", "", 1000000, 0},
+        {"{{ ", "{1:", "1", "", "", 300000, 0},
+        {"{{ ", "not ", "1", "", " }}", 250000, 0},
+        {"{{ ", "-", "1", "", " }}", 1000000, 0},
+        {"{{ ", "f(", "1", "", "", 500000, 0},
+        {"{{ ", "a[", "1", "", "", 500000, 0},
+        {"", "{% if x %}", "", "", "", 100000, 0},
+        {"", "{% for i in l %}", "", "", "", 60000, 0},
+        {"{{ ", "1 if 1 else ", "1", "", " }}", 80000, 0},
+        {"{{ ", "1 if 1 ", "", "", " }}", 100000, 0},
+        {"{% for ", "(", "a", "", " in l %}", 1000000, 0},
+        {"", "{% set a %}", "", "", "", 90000, 0},
+        {"", "{% macro m() %}", "", "", "", 60000, 0},
+        {"{{ 1", "+1", "", "", " }}", 500000, 1},
+        {"{{ 1", "**1", "", "", " }}", 300000, 1},
+        {"{{ x", "|upper", "", "", " }}", 150000, 1},
+        {"{{ x", "~x", "", "", " }}", 500000, 1},
+        {"{{ 1", " or 1", "", "", " }}", 200000, 1},
+        {"{{ 1", "<2", "", "", " }}", 500000, 1},
+        {"", "{{", "", "", "", 500000, 0},
+        {"", "{%", "", "", "", 500000, 0},
+        {"", "{#", "", "", "", 500000, 0},
+        {"", "{%- ", "", "", "", 250000, 0},
         {"{% if 0 %}", "{% elif 0 %}", "", "", "{% endif %}", 80000, 1},
-        {"", " \n", "{{- x }}", "", "", 500000, 1}, {"{% raw %}", "{% endra %}", "", "", "", 90000, 0},
-        {"", "{# #}", "", "", "", 200000, 1},      {"{{ '", "\\x41", "", "", "' }}", 250000, 1},
-        {"{{ '", "a' '", "", "", "' }}", 200000, 1}, {"{{ ", "a b", "", "", " }}", 300000, 0},
-        {"{{ [", "x,", "", "", "]|length }}", 500000, 1}, {"{{ {", "x:1,", "", "", "}|length }}", 250000, 1},
+        {"", " \n", "{{- x }}", "", "", 500000, 1},
+        {"{% raw %}", "{% endra %}", "", "", "", 90000, 0},
+        {"", "{# #}", "", "", "", 200000, 1},
+        {"{{ '", "\\x41", "", "", "' }}", 250000, 1},
+        {"{{ '", "a' '", "", "", "' }}", 200000, 1},
+        {"{{ ", "a b", "", "", " }}", 300000, 0},
+        {"{{ [", "x,", "", "", "]|length }}", 500000, 1},
+        {"{{ {", "x:1,", "", "", "}|length }}", 250000, 1},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct buf s = {0};
@@ -324,8 +352,14 @@ static void test_json(void **state)
     } bad[] = {
         {"[1, 2", "in.json: line 1, column 5: ']' expected near end of file"},
         {"{\"a\": 1,\n \"\xc3\xa9\": NaN}", "in.json: line 2, column 9: invalid token near 'NaN'"},
-        {"[Infinity]", NULL}, {"[1] x", NULL}, {"", NULL}, {"['a']", NULL}, {"[1e999]", NULL}, {"[\"\xff\"]", NULL},
-        {"[99999999999999999999]", NULL}, {"{\"a\" 1}", NULL},
+        {"[Infinity]", NULL},
+        {"[1] x", NULL},
+        {"", NULL},
+        {"['a']", NULL},
+        {"[1e999]", NULL},
+        {"[\"\xff\"]", NULL},
+        {"[99999999999999999999]", NULL},
+        {"{\"a\" 1}", NULL},
     };
     assert_int_equal(parse("{\"a\": [1, 2.5, \"x\\u0000y\", null, true, \"\\ud83d\\ude00\"]}"), HASTEN_OK);
     assert_int_equal(parse("7"), HASTEN_OK);
@@ -365,11 +399,11 @@ static void test_json_size(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_places),        cmocka_unit_test(test_output_kept),
-        cmocka_unit_test(test_source_limit),  cmocka_unit_test(test_depth_limits),
-        cmocka_unit_test(test_run_limits),    cmocka_unit_test(test_append_is_linear),
-        cmocka_unit_test(test_hostile),       cmocka_unit_test(test_work_is_bounded),
-        cmocka_unit_test(test_json),          cmocka_unit_test(test_json_size),
+        cmocka_unit_test(test_places),       cmocka_unit_test(test_output_kept),
+        cmocka_unit_test(test_source_limit), cmocka_unit_test(test_depth_limits),
+        cmocka_unit_test(test_run_limits),   cmocka_unit_test(test_append_is_linear),
+        cmocka_unit_test(test_hostile),      cmocka_unit_test(test_work_is_bounded),
+        cmocka_unit_test(test_json),         cmocka_unit_test(test_json_size),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
