@@ -1,7 +1,8 @@
 /* Fuzz target of the tokenizers: a vocabulary file and a text together.
  *
- * Input: flags (1 byte: vocab_encode's flags in bits 0-2, bit 3: stream with stop strings), the length of the file
- * (u32, little endian), the GGUF file, the text. A file that opens must encode the text, give no control token
+ * Input: flags (1 byte: vocab_encode's flags in bits 0-2, bit 3: stream with stop strings,
+ * bits 4-7: let an allocation fail, the (4 n - 3)th), the length of the file (u32, little endian), the GGUF file,
+ * the text. A file that opens must encode the text, give no control token
  * unless asked, decode to the text again, and stream to the same bytes. What a vocabulary may change by the rules
  * of bpe.c and spm.c (NFC, missing bytes, U+2581) is left out of the comparison. The corpus is made by
  * tests/text/make_corpus. */
@@ -15,8 +16,16 @@ static void check(bool ok)
         __builtin_trap();
 }
 
+/* Whether a step went well; an allocation that was told to fail is the only excuse. */
+static bool done(hasten_status st)
+{
+    check(st == HASTEN_OK || (st == HASTEN_ERR_MEMORY && mem_fail_count() > 0));
+    return st == HASTEN_OK;
+}
+
 /* Whether this vocabulary gives this text back byte for byte. */
-static bool faithful(const struct vocab *v, const char *text, size_t len, unsigned flags, const struct tokens *ids)
+static bool faithful(const struct vocab *v, const char *text, size_t len, unsigned flags,
+                     const struct tokens *ids)
 {
     int64_t first = (flags & VOCAB_BOS) && v->add_bos ? 1 : 0;
     if (!first && ids->n > 0 && v->add_bos && ids->ids[0] == v->bos)
@@ -42,12 +51,11 @@ static void stream(const struct vocab *v, const struct tokens *ids, bool special
     struct hasten_error err;
     struct detok *d;
     struct buf out = {0};
-    bool stopped = false;
-    check(detok_open(v, stops, with_stops ? 4 : 0, special, false, &d, &err) == HASTEN_OK);
-    for (int64_t i = 0; i < ids->n; i++)
-        check(detok_push(d, ids->ids[i], &out, &stopped, &err) == HASTEN_OK);
-    check(detok_finish(d, &out, &err) == HASTEN_OK);
-    check(out.len <= whole->len && (stopped || out.len == whole->len));
+    bool stopped = false, ok = done(detok_open(v, stops, with_stops ? 4 : 0, special, false, &d, &err));
+    for (int64_t i = 0; i < ids->n && ok; i++)
+        ok = done(detok_push(d, ids->ids[i], &out, &stopped, &err));
+    if (ok && done(detok_finish(d, &out, &err)))
+        check(out.len <= whole->len && (stopped || out.len == whole->len));
     check(out.len == 0 || memcmp(out.data, whole->data, out.len) == 0);
     detok_close(d);
     buf_free(&out);
@@ -60,15 +68,16 @@ static void encode(const struct vocab *v, const char *text, size_t len, uint8_t 
     struct hasten_error err = {0};
     struct tokens ids = {0};
     struct buf back = {0};
-    check(vocab_encode(v, text, len, flags, &ids, &err) == HASTEN_OK);
-    for (int64_t i = (flags & VOCAB_BOS) && v->add_bos; i < ids.n && !special; i++)
-        check(vocab_type(v, ids.ids[i]) != VOCAB_CONTROL);
-    check(vocab_decode(v, ids.ids, ids.n, special, &back, &err) == HASTEN_OK);
-    if (faithful(v, text, len, flags, &ids)) {
-        check(back.len == len);
-        check(len == 0 || memcmp(back.data, text, len) == 0);
+    if (done(vocab_encode(v, text, len, flags, &ids, &err)) &&
+        done(vocab_decode(v, ids.ids, ids.n, special, &back, &err))) {
+        for (int64_t i = (flags & VOCAB_BOS) && v->add_bos; i < ids.n && !special; i++)
+            check(vocab_type(v, ids.ids[i]) != VOCAB_CONTROL);
+        if (faithful(v, text, len, flags, &ids)) {
+            check(back.len == len);
+            check(len == 0 || memcmp(back.data, text, len) == 0);
+        }
+        stream(v, &ids, special, mode & 8, &back);
     }
-    stream(v, &ids, special, mode & 8, &back);
     tokens_free(&ids);
     buf_free(&back);
 }
@@ -90,10 +99,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     memcpy(file, data + 5, n);
     if (gguf_open_memory(file, n, "fuzz.gguf", &g, &err) == HASTEN_OK) {
+        mem_fail_at(data[0] >> 4 ? (uint64_t)(data[0] >> 4) * 4 - 3 : 0, 0);
         if (vocab_open(g, &v, &err) == HASTEN_OK)
             encode(v, (const char *)data + 5 + n, size - 5 - n, data[0]);
         else
             check(!v && err.status != HASTEN_OK && err.message[0]);
+        mem_fail_at(0, 0);
         vocab_close(v);
         gguf_close(g);
     }

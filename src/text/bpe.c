@@ -108,7 +108,8 @@ static int merge_add(struct vocab *v, struct bpe_merge m)
  * merge's result, is nearly always right. */
 static int32_t find_result(const struct vocab *v, int32_t guess, const char *s, size_t len)
 {
-    if (guess < v->n && !v->index.duplicates && v->texts[guess].len == len && memcmp(v->texts[guess].data, s, len) == 0)
+    if (guess < v->n && !v->index.duplicates && v->texts[guess].len == len &&
+        memcmp(v->texts[guess].data, s, len) == 0)
         return guess;
     return token_index_find(&v->index, v->texts, s, len);
 }
@@ -120,7 +121,8 @@ static hasten_status merge_parse(const struct vocab *v, const char *path, int64_
     const char *gap = s.len ? memchr(s.data, ' ', s.len) : NULL;
     size_t left_len = gap ? (size_t)(gap - s.data) : 0, right_len = gap ? s.len - left_len - 1 : 0;
     if (!left_len || !right_len || memchr(gap + 1, ' ', right_len) || s.len > 2 * LIMIT_TOKEN_BYTES)
-        return error_set(err, HASTEN_ERR_FILE, "%s: tokenizer.ggml.merges[%lld]: '%.*s' is not two tokens with a space between",
+        return error_set(err, HASTEN_ERR_FILE,
+                         "%s: tokenizer.ggml.merges[%lld]: '%.*s' is not two tokens with a space between",
                          path, (long long)i, (int)(s.len < 80 ? s.len : 80), s.data);
     char joined[2 * LIMIT_TOKEN_BYTES];
     memcpy(joined, s.data, left_len);
@@ -131,14 +133,16 @@ static hasten_status merge_parse(const struct vocab *v, const char *path, int64_
     for (int k = 0; k < 3; k++) {
         const char *what = k == 0 ? "left side" : k == 1 ? "right side" : "result";
         if (ids[k] < 0)
-            return error_set(err, HASTEN_ERR_FILE, "%s: tokenizer.ggml.merges[%lld]: the %s of '%.*s' is not in the vocabulary",
+            return error_set(err, HASTEN_ERR_FILE,
+                             "%s: tokenizer.ggml.merges[%lld]: the %s of '%.*s' is not in the vocabulary",
                              path, (long long)i, what, (int)(s.len < 80 ? s.len : 80), s.data);
         if (!is_text_token(v, ids[k]))
             return error_set(err, HASTEN_ERR_FILE,
-                             "%s: tokenizer.ggml.merges[%lld]: the %s of '%.*s' is a control token",
-                             path, (long long)i, what, (int)(s.len < 80 ? s.len : 80), s.data);
+                             "%s: tokenizer.ggml.merges[%lld]: the %s of '%.*s' is a control token", path,
+                             (long long)i, what, (int)(s.len < 80 ? s.len : 80), s.data);
     }
-    *m = (struct bpe_merge){.left = (uint32_t)ids[0], .right = (uint32_t)ids[1], .rank = (uint32_t)i, .id = ids[2]};
+    *m = (struct bpe_merge){
+        .left = (uint32_t)ids[0], .right = (uint32_t)ids[1], .rank = (uint32_t)i, .id = ids[2]};
     return HASTEN_OK;
 }
 
@@ -178,7 +182,8 @@ static hasten_status bpe_open_merges(struct vocab *v, const struct gguf *g, stru
             return st;
         last = m.id;
         if (merge_add(v, m))
-            return error_set(err, HASTEN_ERR_LIMIT, "%s: %s[%lld]: too many collisions", gguf_path(g), key, (long long)i);
+            return error_set(err, HASTEN_ERR_LIMIT, "%s: %s[%lld]: too many collisions", gguf_path(g), key,
+                             (long long)i);
     }
     return HASTEN_OK;
 }
@@ -196,16 +201,18 @@ hasten_status bpe_open(struct vocab *v, const struct gguf *g, struct hasten_erro
         v->pre = PRETOK_QWEN2;
         v->description = "bpe/qwen2";
     } else {
-        return error_set(err, HASTEN_ERR_UNSUPPORTED, "%s: unsupported pre-tokenizer '%.*s' (supported: smollm, qwen2)",
-                         gguf_path(g), (int)(pre.len < 80 ? pre.len : 80), pre.data);
+        return error_set(err, HASTEN_ERR_UNSUPPORTED,
+                         "%s: unsupported pre-tokenizer '%.*s' (supported: smollm, qwen2)", gguf_path(g),
+                         (int)(pre.len < 80 ? pre.len : 80), pre.data);
     }
     for (unsigned b = 0; b < 256; b++) {
         char u[4];
         int n = utf8_encode(byte_to_cp(b), u);
         int32_t id = token_index_find(&v->index, v->texts, u, (size_t)n);
         if (id >= 0 && !is_text_token(v, id))
-            return error_set(err, HASTEN_ERR_FILE, "%s: token %d stands for byte 0x%02X but is a control token",
-                             gguf_path(g), id, b);
+            return error_set(err, HASTEN_ERR_FILE,
+                             "%s: token %d stands for byte 0x%02X but is a control token", gguf_path(g), id,
+                             b);
         v->byte_id[b] = id;
     }
     return bpe_open_merges(v, g, err);

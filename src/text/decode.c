@@ -28,21 +28,23 @@ hasten_status vocab_token_bytes(const struct vocab *v, int32_t id, bool special,
                                 struct hasten_error *err)
 {
     if (id < 0 || id >= v->n)
-        return error_set(err, HASTEN_ERR_USAGE, "token id %d does not exist; the vocabulary has %d tokens", id, v->n);
+        return error_set(err, HASTEN_ERR_USAGE, "token id %d does not exist; the vocabulary has %d tokens",
+                         id, v->n);
     struct gguf_str s = v->texts[id];
     enum vocab_token_type t = vocab_type(v, id);
     int rc = 0;
     if (t == VOCAB_CONTROL || t == VOCAB_UNKNOWN)
         rc = special ? buf_put(out, s.data, s.len) : 0;
-    else if (v->kind == VOCAB_BPE) /* user-defined tokens are found in raw text, so they stand for themselves */
+    else if (v->kind ==
+             VOCAB_BPE) /* user-defined tokens are found in raw text, so they stand for themselves */
         rc = t == VOCAB_USER_DEFINED ? buf_put(out, s.data, s.len) : bpe_token_bytes(s, out);
     else
         rc = spm_token_bytes(s, t == VOCAB_BYTE, out);
     return rc ? error_set(err, HASTEN_ERR_MEMORY, "out of memory for the text of token %d", id) : HASTEN_OK;
 }
 
-hasten_status vocab_decode(const struct vocab *v, const int32_t *ids, int64_t n, bool special, struct buf *out,
-                           struct hasten_error *err)
+hasten_status vocab_decode(const struct vocab *v, const int32_t *ids, int64_t n, bool special,
+                           struct buf *out, struct hasten_error *err)
 {
     size_t mark = out->len;
     struct vocab_cursor at = {0};

@@ -19,7 +19,8 @@ static int encode_plain(struct encode_work *w, const char *text, size_t len, boo
     for (size_t pos = 0; pos < len; prefix = false) {
         size_t n = utf8_valid_run(text + pos, len - pos);
         if (n || prefix) {
-            int rc = v->kind == VOCAB_BPE ? bpe_encode(w, text + pos, n) : spm_encode(w, text + pos, n, prefix);
+            int rc =
+                v->kind == VOCAB_BPE ? bpe_encode(w, text + pos, n) : spm_encode(w, text + pos, n, prefix);
             if (rc)
                 return -1;
         }
@@ -53,11 +54,12 @@ static int encode_text(struct encode_work *w, const char *text, size_t len, unsi
     return encode_plain(w, text + done, len - done, prefix && done == 0);
 }
 
-hasten_status vocab_encode(const struct vocab *v, const char *text, size_t len, unsigned flags, struct tokens *out,
-                           struct hasten_error *err)
+hasten_status vocab_encode(const struct vocab *v, const char *text, size_t len, unsigned flags,
+                           struct tokens *out, struct hasten_error *err)
 {
     if (len > LIMIT_TEXT_BYTES)
-        return error_set(err, HASTEN_ERR_LIMIT, "a text of %zu bytes is too long to tokenize; the limit is %u", len,
+        return error_set(err, HASTEN_ERR_LIMIT,
+                         "a text of %zu bytes is too long to tokenize; the limit is %u", len,
                          LIMIT_TEXT_BYTES);
     struct encode_work w = {.v = v, .out = out};
     int64_t mark = out->n;

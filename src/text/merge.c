@@ -23,8 +23,13 @@ int merge_push(struct encode_work *w, int32_t id, size_t start, size_t len)
         w->cap_syms = cap;
     }
     int32_t i = (int32_t)w->n_syms++;
-    w->syms[i] = (struct symbol){
-        .id = id, .start = (uint32_t)start, .len = (uint32_t)len, .chars = 1, .prev = i - 1, .next = -1, .pair = -1};
+    w->syms[i] = (struct symbol){.id = id,
+                                 .start = (uint32_t)start,
+                                 .len = (uint32_t)len,
+                                 .chars = 1,
+                                 .prev = i - 1,
+                                 .next = -1,
+                                 .pair = -1};
     if (i)
         w->syms[i - 1].next = i;
     return 0;

@@ -60,7 +60,9 @@ hasten_status vocab_encode(const struct vocab *v, const char *text, size_t len, 
 hasten_status vocab_token_bytes(const struct vocab *v, int32_t id, bool special, struct buf *out,
                                 struct hasten_error *err);
 
-/* detokenize(tokenize(x)) == x byte for byte: appends the bytes of all ids (BOS dropped, dummy space removed). */
+/* detokenize(tokenize(x)) == x byte for byte, except where ids equal to the reference's forbid it: qwen2 gives
+ * NFC(x), SentencePiece a space for U+2581, a byte that the vocabulary has no token for is dropped (bpe.c names
+ * them; SmolLM2 lacks 21). Appends the bytes of all ids (BOS dropped, dummy space removed). */
 hasten_status vocab_decode(const struct vocab *v, const int32_t *ids, int64_t n, bool special,
                            struct buf *out, struct hasten_error *err);
 

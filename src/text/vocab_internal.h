@@ -7,8 +7,14 @@
 #include "text/unicode.h"
 #include "text/vocab.h"
 
-enum vocab_kind { VOCAB_BPE, VOCAB_SPM };
-enum pretok { PRETOK_SMOLLM, PRETOK_QWEN2 };
+enum vocab_kind {
+    VOCAB_BPE,
+    VOCAB_SPM
+};
+enum pretok {
+    PRETOK_SMOLLM,
+    PRETOK_QWEN2
+};
 
 #define SPM_SPACE "\xE2\x96\x81" /* U+2581, how SentencePiece writes a space */
 #define SPM_SPACE_BYTES 3
@@ -16,8 +22,9 @@ enum pretok { PRETOK_SMOLLM, PRETOK_QWEN2 };
 /* ---- token_index.c: written form -> id ---------------------------------------------------------------- */
 
 struct token_slot {
-    uint64_t head; /* first 8 bytes of the text, zeros behind: short tokens are compared without leaving the slot */
-    int32_t id;    /* -1: free */
+    uint64_t
+        head; /* first 8 bytes of the text, zeros behind: short tokens are compared without leaving the slot */
+    int32_t id; /* -1: free */
     uint16_t len, tag;
 };
 
@@ -32,7 +39,8 @@ int token_index_init(struct token_index *t, int64_t n);
 void token_index_free(struct token_index *t);
 /* Enters texts[id] unless an equal text is there already (the lowest id keeps the name). -1: too many collisions. */
 int token_index_add(struct token_index *t, const struct gguf_str *texts, int32_t id);
-int32_t token_index_find(const struct token_index *t, const struct gguf_str *texts, const char *s, size_t len);
+int32_t token_index_find(const struct token_index *t, const struct gguf_str *texts, const char *s,
+                         size_t len);
 
 /* ---- added.c: tokens that are found in raw text before anything else ---------------------------------- */
 
@@ -52,7 +60,8 @@ void added_init(struct added_tokens *a);
 int added_insert(struct added_tokens *a, const char *s, size_t len, int32_t id); /* 0, or -1: out of memory */
 void added_free(struct added_tokens *a);
 /* The leftmost, then longest token in text[pos, len). Returns its id and where it lies; -1: none. */
-int32_t added_next(const struct added_tokens *a, const char *text, size_t len, size_t pos, size_t *start, size_t *end);
+int32_t added_next(const struct added_tokens *a, const char *text, size_t len, size_t pos, size_t *start,
+                   size_t *end);
 
 /* ---- the vocabulary ----------------------------------------------------------------------------------- */
 
@@ -79,9 +88,9 @@ struct vocab {
     uint64_t merge_mask, merge_seed;
 
     /* SentencePiece */
-    uint32_t *score_order;  /* [n]: smaller is merged first */
-    size_t max_text_bytes;  /* longest token */
-    bool glue[256];         /* byte b stands directly before a U+2581 inside some token */
+    uint32_t *score_order; /* [n]: smaller is merged first */
+    size_t max_text_bytes; /* longest token */
+    bool glue[256];        /* byte b stands directly before a U+2581 inside some token */
 };
 
 #define VOCAB_EOG_BIT 0x80u
@@ -109,7 +118,7 @@ struct symbol {
 
 struct merge_cand { /* ordered by (rank, id, pos) */
     uint64_t rank;
-    int32_t id; /* token that the pair becomes; -1: the pair does not merge */
+    int32_t id;  /* token that the pair becomes; -1: the pair does not merge */
     int32_t pos; /* index of its left symbol */
 };
 

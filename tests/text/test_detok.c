@@ -17,7 +17,8 @@ static const struct text_options kinds[] = {
 
 /* The naive rule: the first end of any stop string; of those that end there the longest. Returns where the text is
  * to be cut, len when nothing stops. */
-static size_t naive_stop(const char *text, size_t len, const struct gguf_str *stops, int n_stops, bool *stopped)
+static size_t naive_stop(const char *text, size_t len, const struct gguf_str *stops, int n_stops,
+                         bool *stopped)
 {
     *stopped = false;
     for (size_t end = 1; end <= len; end++) {
@@ -59,8 +60,8 @@ static size_t longest_tail(const char *text, size_t len, const struct gguf_str *
     return longest;
 }
 
-static void check_stream(const struct vocab *v, const int32_t *ids, int n, const struct gguf_str *stops, int n_stops,
-                         bool special)
+static void check_stream(const struct vocab *v, const int32_t *ids, int n, const struct gguf_str *stops,
+                         int n_stops, bool special)
 {
     struct hasten_error err = {0};
     struct buf whole = {0}, out = {0}, so_far = {0};
@@ -114,7 +115,8 @@ static void test_random_streams(void **state)
         struct tokens alphabet = {0};
         assert_int_equal(vocab_encode(t.v, "a", 1, VOCAB_NO_PREFIX, &alphabet, &err), HASTEN_OK);
         assert_int_equal(vocab_encode(t.v, "b", 1, VOCAB_NO_PREFIX, &alphabet, &err), HASTEN_OK);
-        assert_int_equal(vocab_encode(t.v, "\n \xFF\xC3\xA4\xC3", 6, VOCAB_NO_PREFIX, &alphabet, &err), HASTEN_OK);
+        assert_int_equal(vocab_encode(t.v, "\n \xFF\xC3\xA4\xC3", 6, VOCAB_NO_PREFIX, &alphabet, &err),
+                         HASTEN_OK);
         for (int round = 0; round < 1500; round++) {
             int32_t ids[40];
             char text[8][8];
@@ -154,7 +156,8 @@ static void test_character_in_pieces(void **state)
     assert_int_equal(detok_push(d, vocab_find(t.v, names[0], 6), &out, &stopped, &err), HASTEN_OK);
     assert_int_equal(out.len, 0);
     assert_int_equal(detok_push(d, vocab_find(t.v, "<0x41>", 6), &out, &stopped, &err), HASTEN_OK);
-    assert_string_equal(out.data, "\xF0" "A");
+    assert_string_equal(out.data, "\xF0"
+                                  "A");
     detok_close(d);
     buf_free(&out);
     text_vocab_close(&t);
@@ -198,7 +201,8 @@ static void test_bounds(void **state)
     assert_int_equal(text_vocab_open(&kinds[0], &t, &err), HASTEN_OK);
     for (int i = 0; i <= LIMIT_STOP_STRINGS; i++)
         stops[i] = (struct gguf_str){long_text, LIMIT_STOP_BYTES - (size_t)i};
-    assert_int_equal(detok_open(t.v, stops, LIMIT_STOP_STRINGS + 1, false, false, &d, &err), HASTEN_ERR_LIMIT);
+    assert_int_equal(detok_open(t.v, stops, LIMIT_STOP_STRINGS + 1, false, false, &d, &err),
+                     HASTEN_ERR_LIMIT);
     assert_null(d);
     assert_int_equal(detok_open(t.v, stops, LIMIT_STOP_STRINGS, false, false, &d, &err), HASTEN_OK);
     assert_int_equal(detok_push(d, vocab_size(t.v), &out, &stopped, &err), HASTEN_ERR_USAGE);
@@ -246,7 +250,8 @@ static void test_allocations(void **state)
         mem_fail_at(0, 0);
         assert_int_equal(st, failed ? HASTEN_ERR_MEMORY : HASTEN_OK);
         if (!failed)
-            assert_string_equal(out.data, "the river runs past the old mill, caf\xC3\xA9 and the children of the ");
+            assert_string_equal(out.data,
+                                "the river runs past the old mill, caf\xC3\xA9 and the children of the ");
         buf_free(&out);
         mem_stats_get(&after);
         assert_int_equal(after.live_bytes, before.live_bytes);

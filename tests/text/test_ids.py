@@ -1,6 +1,7 @@
 """Compares our ids with Hugging Face `tokenizers` built from the same GGUF vocabulary, and the round trip.
 
-usage: test_ids.py TOOL MODEL.gguf [--random N] [--seed S] [--file F]...
+usage: test_ids.py TOOL MODEL.gguf [--random N] [--seed S] [--classes N] [--file F]...
+       test_ids.py TOOL --tiny FUZZ_CORPUS [--random N] [--seed S]
 Texts: the corpus beside this file (whole and line by line), N seeded random strings, and files given whole.
 """
 import argparse
@@ -9,6 +10,7 @@ import random
 import struct
 import subprocess
 import sys
+import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from hf_reference import Reference
@@ -128,15 +130,47 @@ def compare(tool, model, reference, texts, special, name):
     return bad
 
 
+def tiny_models(folder, scratch):
+    """The vocabularies inside the fuzz corpus, as files (see fuzz/tokenizer_fuzz.c for the frame)."""
+    for kind in ("smollm", "qwen2", "spm", "spm-prefix"):
+        with open(os.path.join(folder, kind + "-words"), "rb") as f:
+            data = f.read()
+        (n,) = struct.unpack_from("<I", data, 1)
+        path = os.path.join(scratch, kind + ".gguf")
+        with open(path, "wb") as f:
+            f.write(data[5 : 5 + n])
+        yield kind, path
+
+
+def compare_tiny(tool, folder, n, seed):
+    bad = 0
+    texts = list(random_texts(n, seed)) + ["the river runs past the old mill " * 9, "assistant" * 60]
+    with tempfile.TemporaryDirectory() as scratch:
+        for kind, path in tiny_models(folder, scratch):
+            reference = Reference(path)
+            some = texts
+            if kind == "spm-prefix":  # HF's Prepend acts behind every added token, SentencePiece only in front
+                fields = reference.fields
+                added = [t for t, y in zip(fields["tokenizer.ggml.tokens"], fields["tokenizer.ggml.token_type"])
+                         if y in (3, 4)]
+                some = [t for t in texts if t and not any(a in t for a in added)]
+                assert len(some) > n // 10
+            bad += compare(tool, path, reference, some, False, "tiny " + kind)
+    return bad
+
+
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("tool")
-    p.add_argument("model")
+    p.add_argument("model", nargs="?")
+    p.add_argument("--tiny")
     p.add_argument("--random", type=int, default=0)
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--file", action="append", default=[])
     p.add_argument("--classes", type=int, default=0, help="test one of this many characters; 1: all")
     args = p.parse_args()
+    if args.tiny:
+        sys.exit(1 if compare_tiny(args.tool, args.tiny, args.random, args.seed) else 0)
     for needed in [args.tool, args.model] + args.file:
         if not os.path.exists(needed):
             sys.exit("%s is missing; this test needs it" % needed)

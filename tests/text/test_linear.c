@@ -39,8 +39,25 @@ static double encode_seconds(const struct vocab *v, const char *text, size_t len
 static void test_linear(void **state)
 {
     (void)state;
-    static const char *const units[] = {"a", "ab", "the", " ", "\n", " \n", "\t ", "'", "\xCC\x81", "a\xCC\x81", "\xCC\x81\xCC\xA3",
-                                        "\xE4\xBD\xA0", "\xFF", "<", "<|im_start|", "<|im_start|>", "7", "\xE2\x96\x81", "\xC3"};
+    static const char *const units[] = {"a",
+                                        "ab",
+                                        "the",
+                                        " ",
+                                        "\n",
+                                        " \n",
+                                        "\t ",
+                                        "'",
+                                        "\xCC\x81",
+                                        "a\xCC\x81",
+                                        "\xCC\x81\xCC\xA3",
+                                        "\xE4\xBD\xA0",
+                                        "\xFF",
+                                        "<",
+                                        "<|im_start|",
+                                        "<|im_start|>",
+                                        "7",
+                                        "\xE2\x96\x81",
+                                        "\xC3"};
     const size_t half = 1u << 19;
 #ifdef HASTEN_SANITIZED
     const double slow = 12;
@@ -63,7 +80,8 @@ static void test_linear(void **state)
                     break;
             }
             if (two > 2.5 * one + 0.05 || two > slow)
-                fail_msg("kind %d, '%s' repeated: %.3f s for half a MiB, %.3f s for one", k, units[u], one, two);
+                fail_msg("kind %d, '%s' repeated: %.3f s for half a MiB, %.3f s for one", k, units[u], one,
+                         two);
         }
         text_vocab_close(&t);
     }

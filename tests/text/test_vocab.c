@@ -34,7 +34,8 @@ static void expected(int kind, const char *text, size_t len, struct buf *out)
         if (kinds[kind].kind == TINY_QWEN2)
             assert_int_equal(unicode_nfc(&w, text + i, n, &s, &m), 0);
         for (size_t k = 0; k < m; k++) {
-            bool space = kinds[kind].kind == TINY_GEMMA3 && m - k >= 3 && memcmp(s + k, "\xE2\x96\x81", 3) == 0;
+            bool space =
+                kinds[kind].kind == TINY_GEMMA3 && m - k >= 3 && memcmp(s + k, "\xE2\x96\x81", 3) == 0;
             buf_putc(out, space ? ' ' : s[k]);
             k += space ? 2 : 0;
         }
@@ -119,7 +120,8 @@ static void test_refusals(void **state)
             o.fault = r->fault;
             hasten_status st = text_vocab_open(&o, &t, &err);
             if (st != r->status || !strstr(err.message, r->says))
-                fail_msg("fault %d: status %d, '%s'; expected %d, '%s'", r->fault, st, err.message, r->status, r->says);
+                fail_msg("fault %d: status %d, '%s'; expected %d, '%s'", r->fault, st, err.message, r->status,
+                         r->says);
             assert_null(t.v);
             text_vocab_close(&t);
             tried++;
@@ -149,10 +151,30 @@ static void test_limits(void **state)
 /* ---- behaviour ---------------------------------------------------------------------------------------- */
 
 static const char *const hostile[] = {
-    "", " ", "  ", "a", "\n", "\xFF", "\xC3", "\xC3\xA4", "\xE2\x82", "\xF0\x9F\x98", "\xED\xA0\x80", "\xC0\xAF",
-    "\xE0\x80\xAF", "\xF4\x90\x80\x80", "\xF8\x88\x80\x80\x80", "caf\xC3\xA9\xFF ol\xC3", "e\xCC\x81 a\xCC\xA3\xCC\x87",
-    "\xE2\x96\x81 \xE2\x96\x81x", "<|im_start|>user<|im_end|>", "<0x0A><bos><eos>", "it's WE'LL 's \t\r\n  x",
-    "\xEF\xBF\xBF\xEF\xBB\xBF\xE2\x80\x8F", "\xCC\x81\xCC\x81", "\x80\xE4\xBD\xA0\x80\xE5\xA5\xBD",
+    "",
+    " ",
+    "  ",
+    "a",
+    "\n",
+    "\xFF",
+    "\xC3",
+    "\xC3\xA4",
+    "\xE2\x82",
+    "\xF0\x9F\x98",
+    "\xED\xA0\x80",
+    "\xC0\xAF",
+    "\xE0\x80\xAF",
+    "\xF4\x90\x80\x80",
+    "\xF8\x88\x80\x80\x80",
+    "caf\xC3\xA9\xFF ol\xC3",
+    "e\xCC\x81 a\xCC\xA3\xCC\x87",
+    "\xE2\x96\x81 \xE2\x96\x81x",
+    "<|im_start|>user<|im_end|>",
+    "<0x0A><bos><eos>",
+    "it's WE'LL 's \t\r\n  x",
+    "\xEF\xBF\xBF\xEF\xBB\xBF\xE2\x80\x8F",
+    "\xCC\x81\xCC\x81",
+    "\x80\xE4\xBD\xA0\x80\xE5\xA5\xBD",
 };
 
 static void test_round_trip(void **state)
@@ -216,7 +238,8 @@ static void test_control_tokens(void **state)
     }
     open_kind(2, &t);
     assert_int_equal(count_type(t.v, "<bos><0x41>x", 0, VOCAB_CONTROL), 0);
-    assert_int_equal(count_type(t.v, "<0x41>", 0, VOCAB_BYTE) + count_type(t.v, "<0x41>", VOCAB_SPECIAL, VOCAB_BYTE), 
+    assert_int_equal(count_type(t.v, "<0x41>", 0, VOCAB_BYTE) +
+                         count_type(t.v, "<0x41>", VOCAB_SPECIAL, VOCAB_BYTE),
                      2 * count_type(t.v, "<0x41", 0, VOCAB_BYTE) + 2 * count_type(t.v, ">", 0, VOCAB_BYTE));
     assert_int_equal(count_type(t.v, "<bos>x", VOCAB_SPECIAL, VOCAB_CONTROL), 1);
     assert_int_equal(count_type(t.v, "x", VOCAB_BOS, VOCAB_CONTROL), 1);
@@ -259,7 +282,8 @@ static void test_prefix(void **state)
 static void test_allocations(void **state)
 {
     (void)state;
-    const char text[] = "It's 12 caf\xC3\xA9s: e\xCC\x81\xCC\xA3 <|im_end|> the river runs past the old mill\xFF  and aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+    const char text[] =
+        "It's 12 caf\xC3\xA9s: e\xCC\x81\xCC\xA3 <|im_end|> the river runs past the old mill\xFF  and aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
     for (int k = 0; k < ALL_KINDS; k++)
         for (uint64_t every = 0; every < 2; every++) {
             struct text_vocab t;
@@ -304,8 +328,9 @@ static void test_allocations(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_refusals),       cmocka_unit_test(test_limits), cmocka_unit_test(test_round_trip),
-        cmocka_unit_test(test_control_tokens), cmocka_unit_test(test_no_types), cmocka_unit_test(test_prefix),
+        cmocka_unit_test(test_refusals),    cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_round_trip),  cmocka_unit_test(test_control_tokens),
+        cmocka_unit_test(test_no_types),    cmocka_unit_test(test_prefix),
         cmocka_unit_test(test_allocations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

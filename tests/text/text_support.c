@@ -12,8 +12,10 @@ static void put_ids(struct gguf_writer *w, const struct text_options *o, const s
 {
     uint32_t beyond = (uint32_t)v->n_tokens;
     int32_t list[2] = {v->eos, v->n_tokens};
-    gguf_writer_u32(w, "tokenizer.ggml.bos_token_id", o->fault == FAULT_BOS_RANGE ? beyond : (uint32_t)v->bos);
-    gguf_writer_u32(w, "tokenizer.ggml.eos_token_id", o->fault == FAULT_EOS_RANGE ? beyond : (uint32_t)v->eos);
+    gguf_writer_u32(w, "tokenizer.ggml.bos_token_id",
+                    o->fault == FAULT_BOS_RANGE ? beyond : (uint32_t)v->bos);
+    gguf_writer_u32(w, "tokenizer.ggml.eos_token_id",
+                    o->fault == FAULT_EOS_RANGE ? beyond : (uint32_t)v->eos);
     gguf_writer_u32(w, "tokenizer.ggml.eot_token_id", o->fault == FAULT_EOT_RANGE ? beyond : UINT32_MAX);
     gguf_writer_array(w, "tokenizer.ggml.eos_token_ids", GGUF_I32, list, o->fault == FAULT_EOS_LIST ? 2 : 1);
     if (o->fault == FAULT_ADD_BOS_IS_STRING)
@@ -57,7 +59,8 @@ static void put_tokens(struct gguf_writer *w, const struct text_options *o, cons
     if (o->fault == FAULT_TYPES_ARE_STRINGS)
         gguf_writer_strs(w, "tokenizer.ggml.token_type", strs, n);
     else if (!o->no_types)
-        gguf_writer_array(w, "tokenizer.ggml.token_type", GGUF_I32, types, o->fault == FAULT_TYPES_SHORT ? n - 1 : n);
+        gguf_writer_array(w, "tokenizer.ggml.token_type", GGUF_I32, types,
+                          o->fault == FAULT_TYPES_SHORT ? n - 1 : n);
 }
 
 static void put_merges(struct gguf_writer *w, const struct text_options *o, const struct tiny_vocab *v,
@@ -78,7 +81,8 @@ static void put_merges(struct gguf_writer *w, const struct text_options *o, cons
         gguf_writer_strs(w, "tokenizer.ggml.merges", strs, (uint64_t)v->n_merges);
 }
 
-static void put_scores(struct gguf_writer *w, const struct text_options *o, const struct tiny_vocab *v, float *scores)
+static void put_scores(struct gguf_writer *w, const struct text_options *o, const struct tiny_vocab *v,
+                       float *scores)
 {
     uint64_t n = (uint64_t)v->n_tokens;
     for (uint64_t i = 0; i < n; i++)
@@ -88,12 +92,14 @@ static void put_scores(struct gguf_writer *w, const struct text_options *o, cons
     if (o->fault == FAULT_MERGES_OR_SCORES_TYPE)
         gguf_writer_u32(w, "tokenizer.ggml.scores", 1);
     else if (o->fault != FAULT_NO_MERGES_OR_SCORES)
-        gguf_writer_array(w, "tokenizer.ggml.scores", GGUF_F32, scores, o->fault == FAULT_SCORES_SHORT ? n - 1 : n);
+        gguf_writer_array(w, "tokenizer.ggml.scores", GGUF_F32, scores,
+                          o->fault == FAULT_SCORES_SHORT ? n - 1 : n);
 }
 
 int text_file(const struct text_options *o, struct buf *out)
 {
-    static const char *const pre[] = {[TINY_SMOLLM] = "smollm", [TINY_QWEN2] = "qwen2", [TINY_GEMMA3] = "default"};
+    static const char *const pre[] = {
+        [TINY_SMOLLM] = "smollm", [TINY_QWEN2] = "qwen2", [TINY_GEMMA3] = "default"};
     struct tiny_vocab v;
     if (tiny_vocab_make(o->kind, o->n_tokens, &v))
         return -1;

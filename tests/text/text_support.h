@@ -10,28 +10,28 @@
 enum text_fault {
     FAULT_NONE,
     FAULT_NO_MODEL,
-    FAULT_MODEL,           /* "wordpiece" */
+    FAULT_MODEL, /* "wordpiece" */
     FAULT_NO_PRE,
-    FAULT_PRE,             /* "deepseek" */
+    FAULT_PRE, /* "deepseek" */
     FAULT_NO_TOKENS,
     FAULT_TOKENS_ARE_U32,
     FAULT_TOKENS_EMPTY,
     FAULT_TOKEN_TOO_LONG,
     FAULT_TYPES_SHORT,
     FAULT_TYPES_ARE_STRINGS,
-    FAULT_TYPE_RANGE,      /* a 9 among them */
+    FAULT_TYPE_RANGE, /* a 9 among them */
     FAULT_BOS_RANGE,
     FAULT_EOS_RANGE,
     FAULT_EOT_RANGE,
-    FAULT_EOS_LIST,        /* an id out of range in eos_token_ids */
+    FAULT_EOS_LIST, /* an id out of range in eos_token_ids */
     FAULT_ADD_BOS_IS_STRING,
     FAULT_NO_MERGES_OR_SCORES,
     FAULT_MERGES_OR_SCORES_TYPE,
-    FAULT_SCORES_SHORT,    /* SentencePiece only, as the next one */
+    FAULT_SCORES_SHORT, /* SentencePiece only, as the next one */
     FAULT_SCORE_NAN,
     FAULT_NO_BYTE_TOKEN,
     FAULT_BYTE_IS_CONTROL,
-    FAULT_MERGE_NO_SPACE,  /* BPE only, down to the end */
+    FAULT_MERGE_NO_SPACE, /* BPE only, down to the end */
     FAULT_MERGE_TWO_SPACES,
     FAULT_MERGE_LEFT,
     FAULT_MERGE_RESULT,
@@ -42,8 +42,8 @@ enum text_fault {
 struct text_options {
     enum tiny_vocab_kind kind;
     int32_t n_tokens;
-    int prefix;    /* SentencePiece: add_space_prefix */
-    int no_types;  /* leave token_type out */
+    int prefix;   /* SentencePiece: add_space_prefix */
+    int no_types; /* leave token_type out */
     enum text_fault fault;
 };
 
