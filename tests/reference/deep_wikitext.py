@@ -19,10 +19,11 @@ def main():
     p.add_argument("--hasten", required=True)
     p.add_argument("--models", required=True)
     p.add_argument("--model", required=True, choices=sorted(common.MODELS))
-    p.add_argument("--data", default=os.environ.get("HASTEN_DATA", ""))
+    p.add_argument("--data", default="", help="instead of HASTEN_DATA")
     p.add_argument("--reference", action="store_true", help="the plain-C float path instead of the default")
     p.add_argument("-t", "--threads", type=int, default=2)
     args = p.parse_args()
+    args.data = args.data or os.environ.get("HASTEN_DATA", "")
     if not args.data:
         raise common.Failure("HASTEN_DATA is not set (expected: the directory of wikitext2-test.txt)")
     with open(os.path.join(common.DATA, "wikitext.json"), encoding="utf-8") as f:
