@@ -133,6 +133,11 @@ static hasten_status measure(const struct bench_args *a, struct session *s, cons
     return st;
 }
 
+static json_t *side_json(int32_t n, struct samples *s)
+{
+    return json_pack("{s:i, s:f, s:f}", "n", (int)n, "tps", median(s), "sd", deviation(s));
+}
+
 static int report(const struct bench_args *a, const struct session *s, struct samples *prefill,
                   struct samples *decode)
 {
@@ -140,11 +145,10 @@ static int report(const struct bench_args *a, const struct session *s, struct sa
     const char *kernels = hasten_engine_kernels(s->engine);
     int threads = hasten_engine_n_threads(s->engine);
     if (a->ui.json)
-        return cli_json(json_pack("{s:s, s:s, s:i, s:i, s:i, s:{s:i, s:f, s:f}, s:{s:i, s:f, s:f}, s:f}",
-                                  "model", s->path.data, "kernels", kernels, "threads", threads, "repeat",
-                                  (int)a->repeat, "prefill", "n", (int)a->n_prompt, "tps", p, "sd",
-                                  deviation(prefill), "decode", "n", (int)a->n_gen, "tps", d, "sd",
-                                  deviation(decode), "ttft_ms", 1e3 * a->n_prompt / p));
+        return cli_json(json_pack("{s:s, s:s, s:i, s:i, s:i, s:o, s:o, s:f}", "model", s->path.data,
+                                  "kernels", kernels, "threads", threads, "depth", (int)a->depth, "repeat",
+                                  (int)a->repeat, "prefill", side_json(a->n_prompt, prefill), "decode",
+                                  side_json(a->n_gen, decode), "ttft_ms", 1e3 * a->n_prompt / p));
     printf("%s, kernels %s, %d threads, %d repetitions at depth %d\n", s->path.data, kernels, threads,
            (int)a->repeat, (int)a->depth);
     printf("prefill %5d   %9.1f ± %.1f tokens/s   first token after %.0f ms\n", (int)a->n_prompt, p,
