@@ -63,6 +63,10 @@ static bool is_text_token(const struct vocab *v, int32_t id)
     return vocab_type(v, id) != VOCAB_CONTROL && vocab_type(v, id) != VOCAB_UNKNOWN;
 }
 
+enum {
+    MERGE_BLOCK = 32
+};
+
 /* ---- merges ------------------------------------------------------------------------------------------- */
 
 static uint64_t pair_hash(const struct vocab *v, uint32_t left, uint32_t right)
@@ -146,6 +150,39 @@ static hasten_status merge_parse(const struct vocab *v, const char *path, int64_
     return HASTEN_OK;
 }
 
+/* Reads and enters merges [from, from + n). The tables are larger than the caches, so first the memory of all of the
+ * block's look-ups is asked for, then they are done. last: the result of the merge before. */
+static hasten_status merges_block(struct vocab *v, const struct gguf *g, int64_t from, int n, int32_t *last,
+                                  struct hasten_error *err)
+{
+    static const char key[] = "tokenizer.ggml.merges";
+    struct gguf_str s[MERGE_BLOCK];
+    struct bpe_merge m[MERGE_BLOCK];
+    for (int i = 0; i < n; i++) {
+        hasten_status st = gguf_array_str(g, key, from + i, &s[i], err);
+        if (st)
+            return st;
+        const char *gap = s[i].len ? memchr(s[i].data, ' ', s[i].len) : NULL;
+        if (gap) {
+            token_index_touch(&v->index, s[i].data, (size_t)(gap - s[i].data));
+            token_index_touch(&v->index, gap + 1, s[i].len - (size_t)(gap - s[i].data) - 1);
+        }
+    }
+    for (int i = 0; i < n; i++) {
+        int32_t guess = from + i ? *last + 1 : 0;
+        hasten_status st = merge_parse(v, gguf_path(g), from + i, s[i], guess, &m[i], err);
+        if (st)
+            return st;
+        *last = m[i].id;
+        __builtin_prefetch(&v->merges[pair_hash(v, m[i].left, m[i].right) & v->merge_mask]);
+    }
+    for (int i = 0; i < n; i++)
+        if (merge_add(v, m[i]))
+            return error_set(err, HASTEN_ERR_LIMIT, "%s: %s[%lld]: too many collisions", gguf_path(g), key,
+                             (long long)(from + i));
+    return HASTEN_OK;
+}
+
 static hasten_status bpe_open_merges(struct vocab *v, const struct gguf *g, struct hasten_error *err)
 {
     static const char key[] = "tokenizer.ggml.merges";
@@ -171,21 +208,9 @@ static hasten_status bpe_open_merges(struct vocab *v, const struct gguf *g, stru
     memset(v->merges, 0xFF, size * sizeof *v->merges);
     v->merge_mask = size - 1;
     v->merge_seed = v->index.seed;
-    for (int64_t i = 0; i < n; i++) {
-        struct gguf_str s;
-        struct bpe_merge m;
-        int32_t guess = i ? last + 1 : 0;
-        st = gguf_array_str(g, key, i, &s, err);
-        if (!st)
-            st = merge_parse(v, gguf_path(g), i, s, guess, &m, err);
-        if (st)
-            return st;
-        last = m.id;
-        if (merge_add(v, m))
-            return error_set(err, HASTEN_ERR_LIMIT, "%s: %s[%lld]: too many collisions", gguf_path(g), key,
-                             (long long)i);
-    }
-    return HASTEN_OK;
+    for (int64_t i = 0; i < n && !st; i += MERGE_BLOCK)
+        st = merges_block(v, g, i, n - i < MERGE_BLOCK ? (int)(n - i) : MERGE_BLOCK, &last, err);
+    return st;
 }
 
 hasten_status bpe_open(struct vocab *v, const struct gguf *g, struct hasten_error *err)

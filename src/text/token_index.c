@@ -69,6 +69,11 @@ int token_index_add(struct token_index *t, const struct gguf_str *texts, int32_t
     return -1;
 }
 
+void token_index_touch(const struct token_index *t, const char *s, size_t len)
+{
+    __builtin_prefetch(&t->slots[XXH3_64bits_withSeed(s, len, t->seed) & t->mask]);
+}
+
 int32_t token_index_find(const struct token_index *t, const struct gguf_str *texts, const char *s, size_t len)
 {
     uint64_t at;

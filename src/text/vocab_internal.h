@@ -39,6 +39,8 @@ int token_index_init(struct token_index *t, int64_t n);
 void token_index_free(struct token_index *t);
 /* Enters texts[id] unless an equal text is there already (the lowest id keeps the name). -1: too many collisions. */
 int token_index_add(struct token_index *t, const struct gguf_str *texts, int32_t id);
+/* Asks for the memory that a look-up of s will read: look-ups in a row then wait together, not one by one. */
+void token_index_touch(const struct token_index *t, const char *s, size_t len);
 int32_t token_index_find(const struct token_index *t, const struct gguf_str *texts, const char *s,
                          size_t len);
 
