@@ -1,8 +1,8 @@
 /* Arithmetic, and nothing else: the table of kernels that the forward pass calls.
  *
  * Three sets exist. `reference`: plain C on float activations with f64 sums, the truth. `plain`: plain C
- * twins of the fast kernels, the same operations in the same order (fmaf, same blocks, same rounding), so that
- * each fast kernel equals its twin under memcmp. `avx512`: the fast ones. Each is one constant table in
+ * twins of the fast kernels, the same operations in the same order (fmaf, same blocks, same rounding), so
+ * that each fast kernel equals its twin under memcmp. `avx512`: the fast ones. Each is one constant table in
  * kernels.c.
  *
  * Row invariance (design rule 2): the result of a row never depends on how many rows share the call, nor on

@@ -11,9 +11,14 @@ MATH_INLINE __mmask16 v_tail(int64_t n)
     return (__mmask16)(n >= 16 ? 0xffffu : n <= 0 ? 0u : (1u << n) - 1u);
 }
 
-MATH_INLINE __m512 v_exp(__m512 x)
+/* Lanes whose result is 0, inf or NaN are computed as exp(0) and replaced: far out of range, scalef would
+ * take a slow path of the hardware. */
+MATH_INLINE __m512 v_exp(__m512 in)
 {
     const __m512 magic = _mm512_set1_ps(ROUND_MAGIC);
+    const __mmask16 high = _mm512_cmp_ps_mask(in, _mm512_set1_ps(EXP_MAX), _CMP_NLT_UQ);
+    const __mmask16 low = _mm512_cmp_ps_mask(in, _mm512_set1_ps(EXP_MIN), _CMP_LT_OQ);
+    const __m512 x = _mm512_maskz_mov_ps((__mmask16) ~(unsigned)(high | low), in);
     const __m512 n = _mm512_sub_ps(_mm512_fmadd_ps(x, _mm512_set1_ps(EXP_LOG2E), magic), magic);
     __m512 r = _mm512_fmadd_ps(n, _mm512_set1_ps(-EXP_LN2_HI), x);
     r = _mm512_fmadd_ps(n, _mm512_set1_ps(-EXP_LN2_LO), r);
@@ -23,10 +28,8 @@ MATH_INLINE __m512 v_exp(__m512 x)
     q = _mm512_fmadd_ps(q, r, _mm512_set1_ps(EXP_C2));
     const __m512 p = _mm512_add_ps(_mm512_set1_ps(1.0f), _mm512_fmadd_ps(q, _mm512_mul_ps(r, r), r));
     __m512 e = _mm512_scalef_ps(p, n); /* one rounding, as the twin's two multiplications */
-    e = _mm512_mask_mov_ps(e, _mm512_cmp_ps_mask(x, _mm512_set1_ps(EXP_MIN), _CMP_LT_OQ),
-                           _mm512_setzero_ps());
-    const __mmask16 high = _mm512_cmp_ps_mask(x, _mm512_set1_ps(EXP_MAX), _CMP_NLT_UQ);
-    return _mm512_mask_add_ps(e, high, x, _mm512_set1_ps(INFINITY)); /* inf, or the NaN */
+    e = _mm512_mask_mov_ps(e, low, _mm512_setzero_ps());
+    return _mm512_mask_add_ps(e, high, in, _mm512_set1_ps(INFINITY)); /* inf, or the NaN */
 }
 
 MATH_INLINE __m512 v_abs(__m512 x)
