@@ -120,8 +120,7 @@ static bool filter_int(struct jrun *r, struct jcall *c, struct jval *out)
     const struct jval *v = &c->self;
     bool ok = false, over = false;
     int64_t base = c->given[1] && jv_is_int(&c->a[1]) ? jv_as_int(&c->a[1]) : 10;
-    if (base != 0 && (base < 2 || base > 36))
-        return jinja_fail(r, "int: the base must be 0 or 2 to 36");
+    bool bad_base = base != 0 && (base < 2 || base > 36);
     if (v->type == J_UNDEF)
         return jinja_undef_error(r, v);
     if (jv_is_int(v)) {
@@ -130,7 +129,7 @@ static bool filter_int(struct jrun *r, struct jcall *c, struct jval *out)
     }
     if (v->type == J_STR) {
         struct jval f;
-        ok = jinja_parse_number(v->u.s, v->len, false, (int)base, out, &over);
+        ok = !bad_base && jinja_parse_number(v->u.s, v->len, false, (int)base, out, &over);
         if (over)
             return jinja_fail(r, "integer overflow: the text names a number beyond 64 bits");
         if (!ok && jinja_parse_number(v->u.s, v->len, true, 10, &f, &over) &&
@@ -210,6 +209,10 @@ static bool filter_round(struct jrun *r, struct jcall *c, struct jval *out)
         return jinja_undef_error(r, v);
     if (!jv_is_num(v))
         return jinja_fail(r, "round: '%s' is no number", jv_type_name(v));
+    if (n > 300 && common) { /* no float has that many digits behind its point */
+        *out = v->type == J_FLOAT ? *v : jv_int(jv_as_int(v));
+        return true;
+    }
     if (n > 300 || n < -300)
         return jinja_fail(r, "round: the precision is out of range");
     if (!common) {
@@ -394,7 +397,7 @@ static bool global_raise(struct jrun *r, struct jcall *c, struct jval *out)
 /* The local time by the format, as datetime.now().strftime(format). */
 static bool global_strftime(struct jrun *r, struct jcall *c, struct jval *out)
 {
-    char fmt[256], text[1024];
+    char fmt[256], text[4096];
     time_t now = (time_t)clock_unix_s();
     struct tm tm;
     if (c->a[0].type != J_STR || c->a[0].len >= sizeof fmt - 1 || memchr(c->a[0].u.s, 0, c->a[0].len))

@@ -92,8 +92,18 @@ struct keyed {
     struct jval key, v;
 };
 
+/* The order of two keys. as_lists: of lists that hold one key each, where equal keys need no order. */
+static bool order_keys(struct jrun *r, const struct jval *a, const struct jval *b, bool as_lists, int *out)
+{
+    bool same = false;
+    if (as_lists && a->type != J_STR && !jinja_equal(r, a, b, &same))
+        return false;
+    *out = 0;
+    return same || jinja_order(r, a, b, out);
+}
+
 /* Stable merge sort; reverse keeps the order of equals, as Python does. */
-static bool sort_keyed(struct jrun *r, struct keyed *a, size_t n, bool reverse)
+static bool sort_keyed(struct jrun *r, struct keyed *a, size_t n, bool reverse, bool as_lists)
 {
     struct keyed *tmp = jarena_alloc(&r->arena, (n + 1) * sizeof *tmp), *from = a, *to = tmp;
     if (!tmp)
@@ -104,7 +114,7 @@ static bool sort_keyed(struct jrun *r, struct keyed *a, size_t n, bool reverse)
             size_t i = lo, j = mid, k = lo;
             while (i < mid && j < hi) {
                 int c;
-                if (!jinja_order(r, &from[j].key, &from[i].key, &c))
+                if (!order_keys(r, &from[j].key, &from[i].key, as_lists, &c))
                     return false;
                 to[k++] = (reverse ? c == 1 : c == -1) ? from[j++] : from[i++];
             }
@@ -122,7 +132,7 @@ static bool sort_keyed(struct jrun *r, struct keyed *a, size_t n, bool reverse)
 }
 
 static bool sorted(struct jrun *r, const struct jlist *l, const struct jval *path, bool exact, bool reverse,
-                   struct jlist **out)
+                   bool as_lists, struct jlist **out)
 {
     struct keyed *k = jarena_alloc(&r->arena, (l->n + 1) * sizeof *k);
     if (!k)
@@ -132,7 +142,7 @@ static bool sorted(struct jrun *r, const struct jlist *l, const struct jval *pat
         if (!item_keys(r, &l->v[i], path, exact, &k[i].key))
             return false;
     }
-    if (!sort_keyed(r, k, l->n, reverse) || !jlist_new(r, l->n, out))
+    if (!sort_keyed(r, k, l->n, reverse, as_lists) || !jlist_new(r, l->n, out))
         return false;
     for (size_t i = 0; i < l->n; i++)
         (*out)->v[(*out)->n++] = k[i].v;
@@ -144,7 +154,7 @@ static bool filter_sort(struct jrun *r, struct jcall *c, struct jval *out)
     struct jlist *l, *s;
     struct jval path = given_or(c, 2, jv_none());
     bool reverse = c->given[0] && jv_true(&c->a[0]), exact = c->given[1] && jv_true(&c->a[1]);
-    if (!jinja_list_of(r, &c->self, &l) || !sorted(r, l, &path, exact, reverse, &s))
+    if (!jinja_list_of(r, &c->self, &l) || !sorted(r, l, &path, exact, reverse, true, &s))
         return false;
     *out = jv_list(s);
     return true;
@@ -163,7 +173,7 @@ static bool filter_dictsort(struct jrun *r, struct jcall *c, struct jval *out)
         return jinja_fail(r, "dictsort needs a mapping, not '%s'", jv_type_name(&c->self));
     path = jv_int(jv_is(&by, "value"));
     struct jval items = {.type = J_VIEW, .flag = J_VIEW_ITEMS, .u.dict = c->self.u.dict};
-    if (!jinja_list_of(r, &items, &l) || !sorted(r, l, &path, exact, reverse, &s))
+    if (!jinja_list_of(r, &items, &l) || !sorted(r, l, &path, exact, reverse, false, &s))
         return false;
     *out = jv_list(s);
     return true;
@@ -421,9 +431,9 @@ static bool filter_batch(struct jrun *r, struct jcall *c, struct jval *out)
     struct jlist *l, *res, *row = NULL;
     if (!jinja_list_of(r, &c->self, &l) || !jlist_new(r, 0, &res))
         return false;
-    if (!jv_is_num(&c->a[0]))
+    if (!jv_is_num(&c->a[0]) && c->given[1])
         return jinja_fail(r, "batch: the count must be an integer");
-    double count = jv_as_float(&c->a[0]);
+    double count = jv_is_num(&c->a[0]) ? jv_as_float(&c->a[0]) : -1; /* no row is ever that long */
     for (size_t i = 0; i < l->n; i++) {
         if (!row && !jlist_new(r, 0, &row))
             return false;

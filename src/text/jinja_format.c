@@ -215,7 +215,7 @@ static bool read_count(struct jrun *r, const struct jval *f, size_t *at, int *ou
     for (*out = 0; *at < f->len && f->u.s[*at] >= '0' && f->u.s[*at] <= '9'; ++*at) {
         *out = *out * 10 + (f->u.s[*at] - '0');
         if (*out > 100000)
-            return jinja_fail(r, "the width or precision of a format is beyond 100000");
+            return jinja_fail(r, "a width or precision beyond 100000 is not supported");
     }
     return true;
 }

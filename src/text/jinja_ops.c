@@ -103,6 +103,7 @@ bool jinja_equal(struct jrun *r, const struct jval *a, const struct jval *b, boo
                                    (a->u.range->n == 1 || a->u.range->step == b->u.range->step)));
         return true;
     case J_METHOD:
+        *out = a->u.method->fn == b->u.method->fn && a->u.method->self.u.s == b->u.method->self.u.s;
         return true;
     case J_LIST:
     case J_TUPLE:

@@ -71,7 +71,7 @@ static bool target_item(struct jparse *p, bool with_namespace, struct jnode **ou
         return target_name(p, out, with_namespace);
     if (depth_enter(&p->depth))
         return jinja_syntax(p, p->cur.pos, "nested deeper than %d", LIMIT_TEMPLATE_DEPTH);
-    if (!jinja_next(p) || !parse_target(p, with_namespace, out) || !jinja_expect(p, T_RPAREN))
+    if (!jinja_next(p) || !parse_target(p, false, out) || !jinja_expect(p, T_RPAREN))
         return false;
     depth_leave(&p->depth);
     return true;

@@ -183,7 +183,7 @@ static bool put_range(struct jbuild *b, const struct jrange *g)
 static bool put_macro(struct jbuild *b, const struct jmacro *m)
 {
     if (m->node->kind == N_CALLBLOCK)
-        return jb_puts(b, "<Macro 'caller'>");
+        return jb_puts(b, "<Macro anonymous>");
     struct jval name = jv_str(m->node->name, m->node->len);
     return jb_puts(b, "<Macro ") && put_repr_str(b, &name) && jb_puts(b, ">");
 }

@@ -6,6 +6,7 @@ import os
 import sys
 
 import conversations
+import corners
 import jinja_env
 import snippets
 import styles
@@ -32,7 +33,15 @@ def inputs():
     yield from grouped("statement", snippets.STATEMENTS)
     yield from grouped("expression", ["{{ " + e + " }}" for e in snippets.expressions()])
     yield from grouped("whitespace", snippets.whitespace(3, 60))
-    yield from grouped("product", ["{{ " + e + " }}" for e in snippets.products()[::199]])
+    yield from grouped("corner", ["{{ " + e + " }}" for e in corners.CORNERS] + corners.TEMPLATES)
+    for i, (template, context) in enumerate(corners.RAW):
+        yield f"raw-{i:02}", template, context
+    yield from grouped("product", ["{{ " + e + " }}" for e in snippets.products()[::61]])
+
+
+def as_bytes(template, context):
+    used = {k: v for k, v in context.items() if k in template} if context is snippets.CONTEXT else context
+    return template.encode("utf-8", "surrogatepass") + b"\0" + json.dumps(used, ensure_ascii=False).encode()
 
 
 def main():
@@ -40,8 +49,10 @@ def main():
     os.makedirs(folder, exist_ok=True)
     n = 0
     for name, template, context in inputs():
-        used = {k: v for k, v in context.items() if k in template} if context is snippets.CONTEXT else context
-        data = template.encode("utf-8", "surrogatepass") + b"\0" + json.dumps(used, ensure_ascii=False).encode()
+        if isinstance(context, bytes):
+            data = template.encode() + b"\0" + context
+        else:
+            data = as_bytes(template, context)
         path = os.path.join(folder, name)
         n += 1
         if not check:

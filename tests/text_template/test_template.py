@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import conversations
+import corners
 import jinja_env
 import snippets
 import styles
@@ -80,6 +81,8 @@ def main():
         "styles": lambda r: run_conversations(r, styles.STYLES.items()),
         "expressions": lambda r: [r.check("expression", "{{ " + e + " }}", snippets.CONTEXT) for e in snippets.expressions()],
         "statements": lambda r: [r.check("statement", s, snippets.CONTEXT) for s in snippets.STATEMENTS],
+        "corners": lambda r: [r.check("corner", t, snippets.CONTEXT)
+                              for t in ["{{ " + e + " }}" for e in corners.CORNERS] + corners.TEMPLATES],
         "whitespace": lambda r: [r.check("whitespace", s, snippets.CONTEXT) for s in snippets.whitespace(7, 1500)],
         "generated": lambda r: [r.check("generated", "{{ " + e + " }}", snippets.CONTEXT) for e in snippets.generated(11, 1500)],
         "products": lambda r: [r.check("product", "{{ " + e + " }}", snippets.CONTEXT) for e in snippets.products()[::7]],
