@@ -1,5 +1,5 @@
-/* Fuzz target of the chat template interpreter: a template, a NUL, and its context as JSON (an empty object when
- * there is none). The corpus is made by tests/text_template/make_corpus.py. */
+/* Fuzz target of the chat template interpreter: a template, a NUL, and its context as JSON (an empty
+ * object when there is none). The corpus is made by tests/text_template/make_corpus.py. */
 #include "base/clock.h"
 #include "base/mem.h"
 #include "text/template.h"

@@ -1,7 +1,8 @@
 /* Code points of UTF-8 strings and their case, as Python's str sees them.
  *
- * The simple mappings are utf8proc's; code points whose upper or title form is more than one code point (Unicode
- * SpecialCasing.txt, the unconditional part) stand in jinja_special.h; the final sigma is handled here. */
+ * The simple mappings are utf8proc's; code points whose upper or title form is more than one code point
+ * (Unicode SpecialCasing.txt, the unconditional part) stand in jinja_special.h; the final sigma is
+ * handled here. */
 #include "text/jinja.h"
 #include "text/jinja_special.h"
 #include <string.h>

@@ -1,8 +1,8 @@
 /* Statements: output, loops, assignments, scopes, macros.
  *
- * Text goes straight to r->out. Whatever is captured (block set, filter block, macro, call) is written there
- * too, then taken off its end again. Scopes follow jinja2: a loop's body, a macro, a with, filter or set block
- * has one of its own, an if has none; a macro sees the scope it was defined in. */
+ * Text goes straight to r->out. Whatever is captured (block set, filter block, macro, call) is written
+ * there too, then taken off its end again. Scopes follow jinja2: a loop's body, a macro, a with, filter
+ * or set block has one of its own, an if has none; a macro sees the scope it was defined in. */
 #include "text/jinja.h"
 #include <string.h>
 

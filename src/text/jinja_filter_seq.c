@@ -1,7 +1,8 @@
 /* Filters on sequences: join, sort, map, select and their kin.
  *
- * What jinja2 makes as a generator is an iterator here too (it can be walked once and has no length), but its
- * items are computed at once: an error in an item that nobody would have asked for is reported all the same. */
+ * What jinja2 makes as a generator is an iterator here too (it can be walked once and has no length),
+ * but its items are computed at once: an error in an item that nobody would have asked for is reported
+ * all the same. */
 #include "text/jinja.h"
 #include <string.h>
 

@@ -1,8 +1,10 @@
-/* Template source to tokens, with jinja2's whitespace rules: trim_blocks (the line end after a block or comment
- * goes), lstrip_blocks (blanks before a block or comment at the start of a line go), and - or + on a tag.
+/* Template source to tokens, with jinja2's whitespace rules: trim_blocks (the line end after a block or
+ * comment goes), lstrip_blocks (blanks before a block or comment at the start of a line go), and - or +
+ * on a tag.
  *
- * Tokens are made one at a time, in one walk over the source. Names are interned, so that the rest of the
- * interpreter compares pointers. The rules were read from jinja2's documentation and checked by its behaviour. */
+ * Tokens are made one at a time, in one walk over the source. Names are interned, so that the rest of
+ * the interpreter compares pointers. The rules were read from jinja2's documentation and checked by its
+ * behaviour. */
 #include "text/jinja.h"
 #include "base/mem.h"
 #include <stdio.h>
@@ -158,7 +160,8 @@ static size_t raw_end(const struct jparse *p, size_t at)
     return starts(p, at, "endraw") ? block_end(p, skip_space(p, at + 6), '%') : 0;
 }
 
-/* How much of the text [from, to) stays before a tag whose sign is sign; lstrip: blanks of its line may go. */
+/* How much of the text [from, to) stays before a tag whose sign is sign; lstrip: blanks of its line may
+ * go. */
 static size_t strip_before(const struct jparse *p, size_t from, size_t to, char sign, bool lstrip)
 {
     const char *s = p->t->source;
@@ -366,7 +369,8 @@ static int hex_run(const struct jparse *p, size_t at, size_t end, int n, uint32_
     return 0;
 }
 
-/* One escape at s[*at] (after the backslash), as Python's unicode-escape codec reads it, into dst (12 bytes). */
+/* One escape at s[*at] (after the backslash), as Python's unicode-escape codec reads it, into dst (12
+ * bytes). */
 static bool lex_escape(struct jparse *p, size_t *at, size_t end, char *dst, size_t *n)
 {
     static const char from[] = "\\'\"abfnrtv", to[] = "\\'\"\a\b\f\n\r\t\v";

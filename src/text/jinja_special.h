@@ -1,5 +1,6 @@
 /* Code points whose upper or title case is more than one code point: Unicode Character Database,
- * SpecialCasing.txt, unconditional mappings (checked against Python's str.upper and str.title by the tests). */
+ * SpecialCasing.txt, unconditional mappings (checked against Python's str.upper and str.title by the
+ * tests). */
 #ifndef HASTEN_TEXT_JINJA_SPECIAL_H
 #define HASTEN_TEXT_JINJA_SPECIAL_H
 #include <stdint.h>

@@ -1,5 +1,5 @@
-/* Values of the template interpreter: the arena they live in, lists, dictionaries, iteration, and their making
- * from JSON. What operators do with them is in jinja_ops.c, their text in jinja_text.c. */
+/* Values of the template interpreter: the arena they live in, lists, dictionaries, iteration, and their
+ * making from JSON. What operators do with them is in jinja_ops.c, their text in jinja_text.c. */
 #include "text/jinja.h"
 #include "base/mem.h"
 #include <math.h>

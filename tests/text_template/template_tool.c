@@ -1,6 +1,6 @@
-/* Driver of test_template.py: reads {"template", "context"} as JSON lines, answers {"ok"} or {"error"} as JSON
- * lines. A line {"sweep": [template, context]} renders with every allocation failing in turn instead and answers
- * {"swept": number of allocations}. The clock stands at 2024-07-04 13:05:09 UTC. */
+/* Driver of test_template.py: reads {"template", "context"} as JSON lines, answers {"ok"} or {"error"}
+ * as JSON lines. A line {"sweep": [template, context]} renders with every allocation failing in turn
+ * instead and answers {"swept": number of allocations}. The clock stands at 2024-07-04 13:05:09 UTC. */
 #include "base/clock.h"
 #include "base/mem.h"
 #include "text/template.h"

@@ -1,5 +1,5 @@
-/* The bounds of the template interpreter and of json_parse, each on both sides; places of errors; hostile input on
- * a small stack and in bounded time. */
+/* The bounds of the template interpreter and of json_parse, each on both sides; places of errors;
+ * hostile input on a small stack and in bounded time. */
 #include "base/limits.h"
 #include "base/mem.h"
 #include "text/template.h"

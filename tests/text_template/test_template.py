@@ -83,9 +83,9 @@ def main():
         "statements": lambda r: [r.check("statement", s, snippets.CONTEXT) for s in snippets.STATEMENTS],
         "corners": lambda r: [r.check("corner", t, snippets.CONTEXT)
                               for t in ["{{ " + e + " }}" for e in corners.CORNERS] + corners.TEMPLATES],
-        "whitespace": lambda r: [r.check("whitespace", s, snippets.CONTEXT) for s in snippets.whitespace(7, 1500)],
-        "generated": lambda r: [r.check("generated", "{{ " + e + " }}", snippets.CONTEXT) for e in snippets.generated(11, 1500)],
-        "products": lambda r: [r.check("product", "{{ " + e + " }}", snippets.CONTEXT) for e in snippets.products()[::7]],
+        "whitespace": lambda r: [r.check("whitespace", s, snippets.CONTEXT) for s in snippets.whitespace(7, 800)],
+        "generated": lambda r: [r.check("generated", "{{ " + e + " }}", snippets.CONTEXT) for e in snippets.generated(11, 800)],
+        "products": lambda r: [r.check("product", "{{ " + e + " }}", snippets.CONTEXT) for e in snippets.products()[::13]],
         "products_all": lambda r: [r.check("product", "{{ " + e + " }}", snippets.CONTEXT) for e in snippets.products()],
     }
     failed = 0
