@@ -19,7 +19,7 @@ def hasten(args, model):
     out = subprocess.run([args.hasten, "bench", model, "-p", str(args.p), "-n", str(args.n), "-r", "1", "-t",
                           str(args.t), "--json"], check=True, capture_output=True, text=True).stdout
     result = json.loads(out)
-    return result["prefill"]["median"], result["decode"]["median"]
+    return result["prefill"]["tps"], result["decode"]["tps"]
 
 
 def llama_cpp(args, model):

@@ -1,5 +1,7 @@
 /* The command `hasten`: the table of commands and the dispatch. Everything else lies in cmd_*.c. */
+#include "base/mem.h"
 #include "cli/cli.h"
+#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -85,6 +87,7 @@ static int cmd_help(const struct command *c, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    json_set_alloc_funcs(mem_alloc, mem_free); /* JSON goes through the one door too */
     if (argc < 2)
         return usage(stderr);
     if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "version") == 0) {
