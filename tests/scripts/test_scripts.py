@@ -23,7 +23,7 @@ class Deps(unittest.TestCase):
             run = self.deps(text)
             self.assertEqual((run.returncode, run.stdout), (1, ""), text)
             self.assertEqual(len(run.stderr.splitlines()), 1)
-            self.assertIn("libpcre2-dev", run.stderr)
+            self.assertIn("libjansson-dev", run.stderr)
 
     def test_silent_when_nothing_is_missing(self):
         run = self.deps(Path("/etc/os-release").read_text())
