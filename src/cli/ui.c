@@ -1,6 +1,7 @@
 /* Output manners: notes, progress, errors, JSON to stdout (cli.h). The only place that knows whether stderr is
  * a terminal. */
 #include "base/clock.h"
+#include "base/mem.h"
 #include "cli/cli.h"
 #include "text/unicode.h"
 #include <errno.h>
@@ -185,6 +186,6 @@ int cli_json(json_t *v)
         return cli_fail(&err);
     }
     puts(text);
-    free(text); /* lint: allow free: jansson's */
+    mem_free(text); /* main made the door jansson's allocator */
     return cli_finish(0);
 }
