@@ -40,7 +40,7 @@ BLOCKS_OF_32 = {"Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0"}
 FLOATS = {"F32", "F16", "BF16"}
 HEAD_SLICE = 16384  # rows of the output projection converted to float64 at a time
 ROW_BLOCK = 256     # rows whose logits exist at a time
-QUERY_BLOCK = 256   # queries whose attention scores exist at a time
+QUERY_BLOCK = 128   # queries whose attention scores exist at a time
 
 
 class Config:
@@ -123,9 +123,10 @@ def attention(q, k, v, scale, window):
         if window:
             hidden = hidden | (key <= query - window)
         for h in range(n_head):
-            s = (q[start:end, h] @ k[first:end, h // group].T) * scale
-            s[hidden] = -np.inf
-            s = np.exp(s - s.max(axis=1, keepdims=True))
+            s = (q[start:end, h] * scale) @ k[first:end, h // group].T
+            np.copyto(s, -np.inf, where=hidden)
+            s -= s.max(axis=1, keepdims=True)
+            np.exp(s, out=s)
             out[start:end, h] = (s @ v[first:end, h // group]) / s.sum(axis=1, keepdims=True)
     return out.reshape(n, -1)
 
