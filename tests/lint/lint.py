@@ -15,6 +15,10 @@ FOLDERS = ["base", "formats", "kernels", "text", "model", "numeric", "engine", "
 STAGES = ["weights", "depth", "attend", "cache", "store", "draft", "sample", "context", "stop", "schedule",
           "modality"]
 MAX_LINES = 1000
+MAX_TRACKED = 1000000  # bytes
+MAX_CORPUS_GGUF = 256 << 10
+NEVER_TRACKED = (".whl", ".gguf", ".tar.gz", ".zip", ".so", ".o", ".a")
+MACHINE_PATH = re.compile(rb"/(?:work|root|farm)/|/tmp/bash[_]jobs")  # written so that it does not match itself
 
 ALLOCATORS = """malloc calloc realloc reallocarray free strdup strndup aligned_alloc posix_memalign memalign
     valloc asprintf vasprintf getline getdelim alloca mmap munmap mremap sbrk""".split()
@@ -212,6 +216,46 @@ def check_scripts(root):
             yield path, 1, "has an interpreter line but is not executable"
 
 
+# ---- what is tracked --------------------------------------------------------------------------------------------
+
+
+def tracked(root):
+    """The files git knows, as paths. Raises when git does not answer: an empty list would pass everything."""
+    run = subprocess.run(["git", "-c", "safe.directory=*", "-C", str(root), "ls-files", "-z"], capture_output=True)
+    if run.returncode:
+        raise SystemExit(f"lint: git ls-files failed: {run.stderr.decode().strip()}")
+    paths = [root / name for name in sorted(run.stdout.decode().split("\0")) if name]
+    paths = [p for p in paths if p.is_file() or p.is_symlink()]  # a file removed but not yet committed
+    if not paths:
+        raise SystemExit(f"lint: git tracks no file under {root}")
+    return paths
+
+
+def check_big_files(root):
+    """No file that bloats the repository, no build product, no archive."""
+    for path in tracked(root):
+        name, size = path.relative_to(root).as_posix(), path.lstat().st_size
+        if size > MAX_TRACKED:
+            yield path, 0, f"{size} bytes (at most {MAX_TRACKED})"
+        if name.endswith(".gguf") and name.startswith("fuzz/corpus/"):
+            if size > MAX_CORPUS_GGUF:
+                yield path, 0, f"{size} bytes (at most {MAX_CORPUS_GGUF} for a model of a corpus)"
+        elif name.endswith(NEVER_TRACKED):
+            yield path, 0, f"a file of this kind is never tracked ({', '.join(NEVER_TRACKED)})"
+
+
+def check_machine_paths(root):
+    """No text names a place that only one machine has. Binary files (a NUL byte) are left out."""
+    for path in tracked(root):
+        text = path.readlink().as_posix().encode() if path.is_symlink() else path.read_bytes()
+        if b"\0" in text and "fuzz/corpus/" not in path.as_posix():
+            continue
+        for number, line in enumerate(text.split(b"\n"), 1):
+            m = MACHINE_PATH.search(line)
+            if m:
+                yield path, number, f"names a path of one machine: {m.group().decode()}"
+
+
 # ---- symbols of the library -------------------------------------------------------------------------------------
 
 
@@ -226,7 +270,8 @@ def check_symbols(root, library):
 
 
 CHECKS = {"includes": check_includes, "doors": check_doors, "size": check_size, "recursion": check_recursion,
-          "format": check_format, "scripts": check_scripts, "symbols": check_symbols}
+          "format": check_format, "scripts": check_scripts, "big_files": check_big_files,
+          "machine_paths": check_machine_paths, "symbols": check_symbols}
 
 
 def main(argv):

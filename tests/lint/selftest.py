@@ -11,6 +11,9 @@ LINT = Path(__file__).with_name("lint.py")
 STYLE = Path(__file__).resolve().parents[2] / ".clang-format"
 GOOD = "/* A file. */\n#include \"base/mem.h\"\n\nint good(int x)\n{\n    return x;\n}\n"
 
+MEGABYTE = 1000000
+WORK, HOME, FARM, JOBS = ("/" + name for name in ("work/x", "root/x", "farm/x", "tmp/bash" + "_jobs.0"))
+
 # (check, file, text, word expected in the finding; None: the check passes)
 CASES = [
     ("includes", "src/text/a.c", GOOD, None),
@@ -45,6 +48,21 @@ CASES = [
     ("scripts", "scripts/a", "#!/bin/sh\necho fine\n", None),
     ("scripts", "scripts/a", "#!/bin/sh\nif true; then\n", "a:1:"),
     ("scripts", "scripts/a.py", "def f(:\n", "Python:"),
+    ("big_files", "docs/a.md", "x" * MEGABYTE, None),
+    ("big_files", "docs/a.md", "x" * (MEGABYTE + 1), "1000001 bytes"),
+    ("big_files", "tests/data/a.npz", "\0" * (MEGABYTE + 1), "1000001 bytes"),
+    *[("big_files", f"tests/a{end}", "x", "never tracked") for end in
+      (".whl", ".gguf", ".tar.gz", ".zip", ".so", ".o", ".a")],
+    ("big_files", "tests/a.also", "x", None),
+    ("big_files", "fuzz/corpus/gguf/a.gguf", "x" * (256 << 10), None),
+    ("big_files", "fuzz/corpus/gguf/a.gguf", "x" * ((256 << 10) + 1), "262145 bytes"),
+    ("big_files", "fuzz/corpus/gguf/a.zip", "x", "never tracked"),
+    ("machine_paths", "docs/a.md", "Look into ~/.cache/hasten, $root, work/ and /tmp/x.\n", None),
+    *[("machine_paths", "docs/a.md", f"First line.\nSee {path}.\n", "docs/a.md:2: names a path")
+      for path in (WORK, HOME, FARM, JOBS)],
+    ("machine_paths", "src/a.c", f'#include "{WORK}/a.h"\n', "names a path"),
+    ("machine_paths", "tests/a.bin", f"\0{WORK}", None),
+    ("machine_paths", "fuzz/corpus/template/a", f"\0{WORK}", "names a path"),
 ]
 
 
@@ -61,10 +79,23 @@ def try_case(check, name, text, expected):
             if content.startswith("#!"):
                 os.chmod(root / path, 0o755)
         shutil.copy(STYLE, root / ".clang-format")
+        if check in ("big_files", "machine_paths"):
+            for command in (["init", "-q"], ["add", "-f", "."]):
+                subprocess.run(["git", "-C", str(root), *command], check=True, capture_output=True)
+            (root / "untracked.whl").write_text(WORK)  # what git does not know is no finding
         result = run(check, root)
     if expected is None:
         return result.returncode == 0, result
     return result.returncode == 1 and expected in result.stdout, result
+
+
+def no_git_case():
+    """Without git there is no list of files: a failure, not a clean tree."""
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "src").mkdir()
+        (Path(folder) / "src/a.c").write_text(GOOD)
+        result = run("big_files", folder)
+    return result.returncode == 1 and "git ls-files failed" in result.stderr, result
 
 
 def symbols_case(body, expected):
@@ -84,6 +115,7 @@ def main():
     results.append((("symbols", "abort"), *symbols_case("void f(void) { abort(); }\n", "uses abort")))
     results.append((("symbols", "printf"), *symbols_case('void f(void) { printf("x\\n"); }\n', "uses puts")))
     results.append((("symbols", "fine"), *symbols_case("double f(char *p) { return atof(p); }\n", None)))
+    results.append((("big_files", "no git"), *no_git_case()))
     for name, ok, result in results:
         if not ok:
             failed += 1
