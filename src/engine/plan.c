@@ -4,6 +4,7 @@
 #include "base/cpu.h"
 #include "base/limits.h"
 #include "base/mem.h"
+#include "base/meminfo.h"
 #include "engine/engine.h"
 #include <string.h>
 
@@ -222,6 +223,31 @@ static double mib(uint64_t bytes)
     return (double)bytes / (1 << 20);
 }
 
+/* The limit asked for holds for everything; without one, what is not the file's must fit into what the system can
+ * still give (the file's pages can be dropped and read again). */
+static hasten_status check_limit(const struct hasten_engine_settings *s, const struct hasten_plan *p,
+                                 struct hasten_error *err)
+{
+    uint64_t limit = s->memory_limit, available = 0;
+    if (!limit) {
+        hasten_status st = meminfo_available("/proc/meminfo", "/sys/fs/cgroup", &available, err);
+        if (st)
+            return st;
+        if (checked_add_u64(available, p->file_bytes, &limit))
+            return HASTEN_OK;
+    }
+    if (p->total_bytes <= limit)
+        return HASTEN_OK;
+    return error_set(
+        err, HASTEN_ERR_MEMORY,
+        "planning memory: %s %.1f MiB, needed are %.1f MiB: file %.1f, KV of %lld positions %.1f, "
+        "buffers %.1f, program and tables %.1f (expected a smaller context or %s)",
+        s->memory_limit ? "the limit is" : "beside the file this machine can give",
+        mib(s->memory_limit ? limit : available), mib(p->total_bytes), mib(p->file_bytes),
+        (long long)s->kv_positions, mib(p->kv_bytes), mib(p->compute_bytes), mib(p->base_bytes),
+        s->memory_limit ? "a higher --memory" : "more memory");
+}
+
 hasten_status hasten_engine_plan(const struct hasten_model *m, const struct hasten_engine_settings *settings,
                                  struct hasten_plan *out, struct hasten_error *err)
 {
@@ -229,12 +255,5 @@ hasten_status hasten_engine_plan(const struct hasten_model *m, const struct hast
     hasten_status st = engine_settle(m, &s, err);
     if (st || (st = plan(m, &s, out, err)))
         return st;
-    if (s.memory_limit && out->total_bytes > s.memory_limit)
-        return error_set(
-            err, HASTEN_ERR_MEMORY,
-            "planning memory: the limit is %.1f MiB, needed are %.1f MiB: file %.1f, KV of %lld positions %.1f, "
-            "buffers %.1f, program and tables %.1f (expected a higher --memory or a smaller context)",
-            mib(s.memory_limit), mib(out->total_bytes), mib(out->file_bytes), (long long)s.kv_positions,
-            mib(out->kv_bytes), mib(out->compute_bytes), mib(out->base_bytes));
-    return HASTEN_OK;
+    return check_limit(&s, out, err);
 }

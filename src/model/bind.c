@@ -54,16 +54,25 @@ hasten_status bind_f32(const struct gguf *g, const struct model_desc *m, const c
     return HASTEN_OK;
 }
 
+/* The tensor, marked as used; NULL when the file has none of that name. */
+static const struct gguf_tensor *claim(const struct gguf *g, struct model_desc *m, const char *name)
+{
+    const struct gguf_tensor *t = gguf_tensor_find(g, name);
+    if (t)
+        m->claimed[t - gguf_tensor_at(g, 0)] = 1;
+    return t;
+}
+
 static hasten_status missing_tensor(const struct gguf *g, const char *name, struct hasten_error *err)
 {
     return error_set(err, HASTEN_ERR_FILE, "%s: tensor '%s': missing (expected in this architecture)",
                      gguf_path(g), name);
 }
 
-hasten_status bind_weight(const struct gguf *g, const char *name, int64_t k, int64_t n_rows,
-                          struct weight *out, struct hasten_error *err)
+hasten_status bind_weight(const struct gguf *g, struct model_desc *m, const char *name, int64_t k,
+                          int64_t n_rows, struct weight *out, struct hasten_error *err)
 {
-    const struct gguf_tensor *t = gguf_tensor_find(g, name);
+    const struct gguf_tensor *t = claim(g, m, name);
     if (!t)
         return missing_tensor(g, name, err);
     if (t->ne[0] != k || t->ne[1] != n_rows || t->ne[2] != 1 || t->ne[3] != 1)
@@ -108,7 +117,7 @@ static hasten_status decode_vector(const struct gguf *g, struct model_desc *m, c
 hasten_status bind_vector(const struct gguf *g, struct model_desc *m, const char *name, int64_t n,
                           bool optional, const float **out, struct hasten_error *err)
 {
-    const struct gguf_tensor *t = gguf_tensor_find(g, name);
+    const struct gguf_tensor *t = claim(g, m, name);
     *out = NULL;
     if (!t)
         return optional ? HASTEN_OK : missing_tensor(g, name, err);
@@ -209,11 +218,11 @@ hasten_status bind_ends(const struct gguf *g, struct model_desc *m, struct haste
                          "%s: tensor 'token_embd.weight': found %lld rows (expected 1 to %d)", gguf_path(g),
                          (long long)t->ne[1], LIMIT_VOCAB);
     m->n_vocab = (int32_t)t->ne[1];
-    hasten_status st = bind_weight(g, "token_embd.weight", m->d_model, m->n_vocab, &m->token_embd, err);
+    hasten_status st = bind_weight(g, m, "token_embd.weight", m->d_model, m->n_vocab, &m->token_embd, err);
     if (st)
         return st;
     if (gguf_tensor_find(g, "output.weight")) {
-        if ((st = bind_weight(g, "output.weight", m->d_model, m->n_vocab, &m->output, err)))
+        if ((st = bind_weight(g, m, "output.weight", m->d_model, m->n_vocab, &m->output, err)))
             return st;
     } else {
         m->output = m->token_embd;
@@ -242,7 +251,7 @@ hasten_status bind_block(const struct gguf *g, struct model_desc *m, int32_t i, 
     for (size_t j = 0; j < sizeof mats / sizeof mats[0]; j++) {
         char name[128];
         snprintf(name, sizeof name, "blk.%d.%s", i, mats[j].suffix);
-        hasten_status st = bind_weight(g, name, mats[j].k, mats[j].n_rows, mats[j].out, err);
+        hasten_status st = bind_weight(g, m, name, mats[j].k, mats[j].n_rows, mats[j].out, err);
         if (st)
             return st;
     }

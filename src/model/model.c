@@ -2,6 +2,7 @@
  * called stands in family_*.c; how they are read and checked stands in bind.c. */
 #include "model/model.h"
 #include "base/mem.h"
+#include <stdio.h>
 #include <string.h>
 
 static const struct {
@@ -18,6 +19,47 @@ const char *model_families(void)
     return "llama, qwen2, gemma3";
 }
 
+/* Every tensor of the file has found its place? */
+static hasten_status check_claimed(const struct gguf *g, const struct model_desc *m, struct hasten_error *err)
+{
+    for (int64_t i = 0; i < gguf_n_tensors(g); i++)
+        if (!m->claimed[i])
+            return error_set(
+                err, HASTEN_ERR_UNSUPPORTED,
+                "%s: tensor '%s': unsupported in architecture %s with %d layers (expected only tensors it has a use for)",
+                gguf_path(g), gguf_tensor_at(g, i)->name, m->arch, m->n_layer);
+    return HASTEN_OK;
+}
+
+/* A file that states its vocabulary's size must mean the rows it holds. */
+static hasten_status check_vocab_size(const struct gguf *g, const struct model_desc *m,
+                                      struct hasten_error *err)
+{
+    char key[64];
+    uint32_t n = (uint32_t)m->n_vocab;
+    snprintf(key, sizeof key, "%s.vocab_size", m->arch);
+    const hasten_status st = gguf_opt_u32(g, key, &n, err);
+    if (st == HASTEN_OK && n != (uint32_t)m->n_vocab)
+        return error_set(err, HASTEN_ERR_FILE,
+                         "%s: %s: found %u (expected %d, the rows of token_embd.weight)", gguf_path(g), key,
+                         n, m->n_vocab);
+    return st;
+}
+
+static hasten_status map_family(const struct gguf *g, family_fn map, struct model_desc *m,
+                                struct hasten_error *err)
+{
+    hasten_status st;
+    m->claimed = mem_calloc((size_t)gguf_n_tensors(g) + 1, 1);
+    if (!m->claimed)
+        return error_set(err, HASTEN_ERR_MEMORY, "%s: out of memory for the list of tensors", gguf_path(g));
+    if ((st = map(g, m, err)) == HASTEN_OK && (st = check_claimed(g, m, err)) == HASTEN_OK)
+        st = check_vocab_size(g, m, err);
+    mem_free(m->claimed);
+    m->claimed = NULL;
+    return st;
+}
+
 hasten_status model_map(const struct gguf *g, struct model_desc *out, struct hasten_error *err)
 {
     struct gguf_str arch;
@@ -30,7 +72,7 @@ hasten_status model_map(const struct gguf *g, struct model_desc *out, struct has
             continue;
         out->arch = families[i].arch;
         out->embd_scale = 1.0f;
-        st = families[i].map(g, out, err);
+        st = map_family(g, families[i].map, out, err);
         if (st)
             model_unmap(out);
         return st;

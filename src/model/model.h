@@ -63,10 +63,12 @@ struct model_desc {
     const float *output_norm; /* [d] */
     float **decoded;          /* owned vectors that were not F32 in the file */
     int32_t n_decoded, cap_decoded;
+    uint8_t *claimed;     /* [tensors of the file] 1 for each that a binder took; only while mapping */
     uint64_t owned_bytes; /* memory behind layers and decoded */
 };
 
-/* Reads hyper-parameters and tensors of g through its family. HASTEN_ERR_UNSUPPORTED for an unknown
+/* Reads hyper-parameters and tensors of g through its family. A tensor that the family has no use for is an error,
+ * because ignoring it would give wrong answers without a word. HASTEN_ERR_UNSUPPORTED for an unknown
  * architecture (the message lists the supported ones) or tensor type, HASTEN_ERR_FILE for missing tensors,
  * wrong shapes and values out of range. g must outlive the description. */
 hasten_status model_map(const struct gguf *g, struct model_desc *out, struct hasten_error *err);
@@ -90,8 +92,8 @@ hasten_status bind_f32(const struct gguf *g, const struct model_desc *m, const c
                        const float *default_value, float *out, struct hasten_error *err);
 
 /* Tensor "name" as a matrix [n_rows × k]; the shape must match exactly, the type must have kernels. */
-hasten_status bind_weight(const struct gguf *g, const char *name, int64_t k, int64_t n_rows,
-                          struct weight *out, struct hasten_error *err);
+hasten_status bind_weight(const struct gguf *g, struct model_desc *m, const char *name, int64_t k,
+                          int64_t n_rows, struct weight *out, struct hasten_error *err);
 /* Tensor "name" as n floats; NULL in *out when it is missing and optional. */
 hasten_status bind_vector(const struct gguf *g, struct model_desc *m, const char *name, int64_t n,
                           bool optional, const float **out, struct hasten_error *err);

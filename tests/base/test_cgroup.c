@@ -2,6 +2,7 @@
 #include "base_test.h"
 #include "base/cgroup.h"
 #include "base/file.h"
+#include "base/meminfo.h"
 #include "base/pool.h"
 #include <sched.h>
 #include <stdio.h>
@@ -110,9 +111,37 @@ static void test_default_threads(void **state)
     assert_int_equal(sched_setaffinity(0, sizeof saved, &saved), 0);
 }
 
+static uint64_t available(void)
+{
+    char meminfo[128];
+    uint64_t out = 0;
+    struct hasten_error err;
+    snprintf(meminfo, sizeof meminfo, "%s/meminfo", root);
+    assert_int_equal(meminfo_available(meminfo, root, &out, &err), HASTEN_OK);
+    return out;
+}
+
+static void the_tighter_word_on_memory_counts(void **state)
+{
+    (void)state;
+    assert_true(available() == UINT64_MAX); /* nobody says anything */
+    put(".", "meminfo", "MemTotal: 9 kB\nMemAvailable:     1000 kB\n");
+    assert_int_equal(available(), 1024000);
+    put(".", "memory.max", "max\n");
+    put(".", "memory.current", "5000\n");
+    assert_int_equal(available(), 1024000);
+    put(".", "memory.max", "65536\n");
+    assert_int_equal(available(), 60536);
+    put(".", "memory.current", "70000\n");
+    assert_int_equal(available(), 0);
+    put(".", "memory.max", "9000000000\n");
+    assert_int_equal(available(), 1024000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(the_tighter_word_on_memory_counts, setup, teardown),
         cmocka_unit_test(test_v2),
         cmocka_unit_test(test_v1),
         cmocka_unit_test(test_nonsense),
