@@ -86,12 +86,36 @@ static hasten_status status_of_write(int error)
     }
 }
 
+/* What the caller should have given instead, where the system's sentence does not say it. */
+static const char *remedy(int error)
+{
+    switch (error) {
+    case ENOENT:
+    case ENOTDIR:
+        return " (expected an existing path)";
+    case EISDIR:
+        return " (expected a file)";
+    case EACCES:
+    case EPERM:
+    case EROFS:
+        return " (expected permission)";
+    case ENAMETOOLONG:
+        return " (expected a shorter path)";
+    case ENOSPC:
+    case EDQUOT:
+        return " (expected room on the disk)";
+    default:
+        return "";
+    }
+}
+
 /* The system's sentence for the current errno. */
 static hasten_status fail(struct hasten_error *err, hasten_status status, const char *what, const char *path)
 {
     char text[128];
-    const char *reason = strerror_r(errno, text, sizeof text); /* the GNU form: may not use text */
-    return error_set(err, status, "%s %s: %s", what, path, reason);
+    int error = errno;
+    const char *reason = strerror_r(error, text, sizeof text); /* the GNU form: may not use text */
+    return error_set(err, status, "%s %s: %s%s", what, path, reason, remedy(error));
 }
 
 /* ---- open and close ---------------------------------------------------------------------------------------- */
@@ -163,7 +187,8 @@ hasten_status file_size(struct file *f, uint64_t *out, struct hasten_error *err)
     if (op_begin() == FAIL || fstat(f->fd, &st) != 0)
         return fail(err, status_of_read(errno), "asking the size of", f->path);
     if (!S_ISREG(st.st_mode))
-        return error_set(err, HASTEN_ERR_FILE, "asking the size of %s: not a regular file", f->path);
+        return error_set(err, HASTEN_ERR_FILE, "asking the size of %s: not a regular file (expected one)",
+                         f->path);
     *out = (uint64_t)st.st_size;
     return HASTEN_OK;
 }
@@ -321,7 +346,7 @@ hasten_status file_map(struct file *f, const void **data, uint64_t *size, struct
     if (status != HASTEN_OK)
         return status;
     if (*size == 0)
-        return error_set(err, HASTEN_ERR_FILE, "mapping %s: the file is empty", f->path);
+        return error_set(err, HASTEN_ERR_FILE, "mapping %s: the file is empty (expected bytes)", f->path);
     if (*size > PTRDIFF_MAX)
         return error_set(err, HASTEN_ERR_LIMIT, "mapping %s: too large for this machine", f->path);
     void *ptr = MAP_FAILED;

@@ -47,6 +47,9 @@ static hasten_status text_json(const char *what, const char *text, size_t len, j
 
 hasten_status chat_restart(struct chat *c, const char *system, struct hasten_error *err)
 {
+    if (system && *system && !c->prompter)
+        return error_set(err, HASTEN_ERR_USAGE,
+                         "system prompt: there is no chat template to hold it (expected it in the prompt)");
     json_t *kept = has_system(c) ? json_incref(json_array_get(c->messages, 0)) : NULL;
     json_array_clear(c->messages);
     forget_text(c);
@@ -72,13 +75,13 @@ hasten_status chat_open(struct chat *c, struct session *s, struct sampling *law,
     c->messages = json_array();
     if (!c->messages)
         return no_memory(err);
-    hasten_status st = raw ? HASTEN_OK : prompter_open(s->gguf, s->vocab, &c->prompter, err);
+    hasten_status st = HASTEN_OK;
+    if (!raw && prompter_open(s->gguf, s->vocab, &c->prompter, err))
+        st = error_prefix(err, "%s", s->path.data);
+    if (!st && system)
+        st = chat_restart(c, system, err);
     if (!st && !raw && !c->prompter)
         ui_note(ui, "%s has no chat template: completing raw", s->path.data);
-    if (!st && system && !c->prompter)
-        ui_note(ui, "the system prompt needs a chat template: ignored");
-    else if (!st && system)
-        st = chat_restart(c, system, err);
     if (st)
         chat_close(c);
     return st;
@@ -107,6 +110,8 @@ static hasten_status rendered_prompt(struct chat *c, struct hasten_error *err)
 {
     struct prompt p = {0};
     hasten_status st = prompter_render(c->prompter, c->messages, NULL, true, &p, err);
+    if (st)
+        error_prefix(err, "%s", c->session->path.data);
     bool extends = !st && c->ids.n > 0 && p.text.len > c->said.len &&
                    memcmp(p.text.data, c->said.data, c->said.len) == 0;
     if (!st && !extends)

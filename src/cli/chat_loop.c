@@ -1,14 +1,61 @@
 /* Chat on a terminal: line editing and history by libedit, slash commands, Ctrl-C. Knows the terminal and
  * nothing of tokens; the conversation is chat.c's. History stays in memory: nothing typed is written to disk. */
 #include "cli/chat.h"
+#include <errno.h>
 #include <histedit.h>
+#include <locale.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/select.h>
+#include <unistd.h>
+#include <wchar.h>
 
 static const char *prompt_text(EditLine *el)
 {
     (void)el;
     return "> ";
+}
+
+/* Waits for a byte with SIGINT let through only while waiting, so that one which comes just before is not lost.
+ * Gives the byte, 0 at the end of input, -1 when interrupted. */
+static int wait_for_byte(char *byte)
+{
+    sigset_t block, before;
+    fd_set fds;
+    int ready = -1;
+    sigemptyset(&block);
+    sigaddset(&block, SIGINT);
+    sigprocmask(SIG_BLOCK, &block, &before);
+    FD_ZERO(&fds);
+    FD_SET(STDIN_FILENO, &fds);
+    while (!interrupt_seen()) {
+        ready = pselect(STDIN_FILENO + 1, &fds, NULL, NULL, NULL, &before);
+        if (ready > 0 || errno != EINTR)
+            break;
+        ready = -1;
+    }
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    return ready < 0 ? -1 : (int)read(STDIN_FILENO, byte, 1);
+}
+
+/* libedit's source of characters: 1 and the character, 0 at the end of input, -1 when interrupted. */
+static int next_character(EditLine *el, wchar_t *out)
+{
+    mbstate_t state = {0};
+    char byte;
+    (void)el;
+    for (;;) {
+        const int n = wait_for_byte(&byte);
+        if (n <= 0)
+            return n;
+        const size_t used = mbrtowc(out, &byte, 1, &state);
+        if (used == 0 || used == 1)
+            return 1;
+        if (used == (size_t)-1) { /* not of this locale's encoding: dropped */
+            memset(&state, 0, sizeof state);
+        }
+    }
 }
 
 static int show_on_stdout(void *ctx, const char *bytes, size_t len)
@@ -114,6 +161,8 @@ static bool one_line(struct chat *c, EditLine *el, History *h)
 int chat_loop(struct chat *c)
 {
     struct hasten_error err;
+    if (!setlocale(LC_CTYPE, "C.UTF-8")) /* libedit decodes what is typed by the locale; ours is UTF-8 */
+        setlocale(LC_CTYPE, "");
     History *h = history_init();
     EditLine *el = el_init("hasten", stdin, stderr, stderr);
     if (!h || !el) {
@@ -127,6 +176,7 @@ int chat_loop(struct chat *c)
     el_set(el, EL_PROMPT, prompt_text);
     el_set(el, EL_HIST, history, h);
     el_set(el, EL_EDITOR, "emacs");
+    el_set(el, EL_GETCFN, next_character);
     el_source(el, NULL);
     ui_note(c->ui, "chat with %s; /help lists the commands", c->session->path.data);
     while (one_line(c, el, h))

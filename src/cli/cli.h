@@ -6,6 +6,7 @@
 #define HASTEN_CLI_CLI_H
 #include "cli/options.h"
 #include "hasten/hasten.h"
+#include <stdio.h>
 
 struct command {
     const char *name;
@@ -39,7 +40,9 @@ int cli_fail(const struct hasten_error *err);
 /* The same for usage errors of a command: prefix "run: ". */
 int cli_usage(const struct command *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-void ui_note(struct ui *ui, const char *fmt, ...) __attribute__((format(printf, 2, 3)));   /* unless quiet */
+void ui_note(struct ui *ui, const char *fmt, ...) __attribute__((format(printf, 2, 3))); /* unless quiet */
+void ui_warn(struct ui *ui, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3))); /* data are lost: unless quiet, terminal or not */
 void ui_detail(struct ui *ui, const char *fmt, ...) __attribute__((format(printf, 2, 3))); /* -v only */
 /* A line redrawn in place, at most ten times a second; only on a terminal. done of total in units. */
 void ui_progress(struct ui *ui, const char *what, uint64_t done, uint64_t total, const char *unit,
@@ -49,6 +52,8 @@ void ui_progress_end(struct ui *ui); /* wipes the line */
 /* Flushes stdout; a failed write is HASTEN_ERR_DISK. Returns the exit status, 0 if all is well. */
 int cli_finish(int exit_status);
 int cli_out(const void *data, size_t len); /* to stdout, flushed; 0, or -1 */
+
+const char *cli_input_name(const char *path); /* for messages: NULL and "-" are "stdin" */
 
 /* ---- interrupts ---------------------------------------------------------------------------------------- */
 
@@ -62,8 +67,11 @@ void interrupt_clear(void);
 
 /* A JSON string of any bytes: what is not UTF-8 becomes U+FFFD. A new reference, NULL when out of memory. */
 struct json_t *json_bytes(const char *data, size_t len);
+/* A JSON file, or stdin for "-". */
+hasten_status cli_read_json(const char *path, struct json_t **out, struct hasten_error *err);
 /* Prints v as one line on stdout and releases it (NULL: out of memory). Returns an exit status. */
 int cli_json(struct json_t *v);
+int cli_json_to(FILE *to, struct json_t *v);
 
 int cmd_run(const struct command *c, int argc, char **argv);
 int cmd_tokenize(const struct command *c, int argc, char **argv);

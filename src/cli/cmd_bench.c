@@ -165,13 +165,12 @@ static int bench(struct bench_args *a, const struct option_group *groups, const 
     struct session s = {0};
     struct tokens t = {0};
     int64_t n = (int64_t)a->depth + (a->n_prompt > a->n_gen ? a->n_prompt : a->n_gen);
-    model_settings(&a->model, &groups[2], &settings);
+    hasten_status st = model_settings(&a->model, &groups[2], &settings, &err);
     if (settings.n_ctx == 0)
         settings.n_ctx = (int32_t)(n < LIMIT_CONTEXT ? n : LIMIT_CONTEXT);
     struct samples prefill = {mem_array((size_t)a->repeat, sizeof(double)), 0};
     struct samples decode = {mem_array((size_t)a->repeat, sizeof(double)), 0};
-    hasten_status st = HASTEN_OK;
-    if (!prefill.tps || !decode.tps)
+    if (!st && (!prefill.tps || !decode.tps))
         st = error_set(&err, HASTEN_ERR_MEMORY, "bench: out of memory");
     if (!st && n > settings.n_ctx)
         st = error_set(&err, HASTEN_ERR_USAGE,

@@ -9,11 +9,12 @@
 #include "base/file.h"
 #include "base/limits.h"
 #include "cli/session.h"
-#include "text/template.h"
+#include <jansson.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 struct eval_args {
     const char *ppl, *ids, *logits;
@@ -25,11 +26,11 @@ struct eval_args {
 static const struct option_def eval_defs[] = {
     {"ppl", NULL, OPT_STRING, offsetof(struct eval_args, ppl), 0, 0, NULL, "FILE", "the text; - is stdin"},
     {"ids", NULL, OPT_STRING, offsetof(struct eval_args, ids), 0, 0, NULL, "FILE",
-     "token ids instead of a text (a JSON array)"},
+     "token ids instead of a text (a JSON array); - is stdin"},
     {"stride", NULL, OPT_INT, offsetof(struct eval_args, stride), 0, LIMIT_CONTEXT, "0", "N",
      "a window every N tokens; 0: -c"},
     {"logits", NULL, OPT_STRING, offsetof(struct eval_args, logits), 0, 0, NULL, "OUT",
-     "write the scored rows as float32"},
+     "write the scored rows as float32; - is stdout"},
     {"limit-tokens", NULL, OPT_INT, offsetof(struct eval_args, limit_tokens), 0, INT32_MAX, "0", "N",
      "only the first N tokens; 0: all"},
 };
@@ -41,7 +42,8 @@ struct evaluation {
     struct session s;
     struct ui *ui;
     struct tokens ids;
-    struct file *out; /* NULL: no logits wanted */
+    struct file *out; /* NULL: no logits wanted in a file */
+    bool to_stdout;   /* --logits -: rows on stdout, the result on stderr */
     int64_t window;   /* first token of the current window */
     int64_t n_scored;
     double nll;
@@ -78,8 +80,12 @@ static int take_rows(void *ctx, const float *logits, const struct hasten_logits_
         e->nll += nll;
         e->n_scored++;
     }
+    size_t bytes = (size_t)n_rows * (size_t)n_vocab * sizeof *logits;
+    if (e->to_stdout && cli_out(logits, bytes))
+        e->status = error_set(e->err, HASTEN_ERR_DISK,
+                              "writing the logits: stdout is closed or full (expected room)");
     if (e->out)
-        e->status = file_write(e->out, logits, (size_t)n_rows * (size_t)n_vocab * sizeof *logits, e->err);
+        e->status = file_write(e->out, logits, bytes, e->err);
     ui_progress(e->ui, "eval", (uint64_t)e->n_scored, (uint64_t)e->n_to_score, "tokens", e->t0);
     return e->status != HASTEN_OK;
 }
@@ -89,23 +95,10 @@ static hasten_status read_tokens(struct evaluation *e, struct hasten_error *err)
     const struct eval_args *a = e->args;
     char *text = NULL;
     size_t len = 0;
-    json_t *v = NULL;
-    hasten_status st = file_slurp(a->ppl ? a->ppl : a->ids, LIMIT_TEXT_BYTES, &text, &len, err);
+    hasten_status st = a->ids ? cli_read_ids(a->ids, hasten_model_n_vocab(e->s.model), &e->ids, err)
+                              : file_slurp(a->ppl, LIMIT_TEXT_BYTES, &text, &len, err);
     if (!st && a->ppl)
         st = vocab_encode(e->s.vocab, text, len, VOCAB_BOS, &e->ids, err);
-    if (!st && a->ids)
-        st = json_parse(a->ids, text, len, &v, err);
-    if (!st && a->ids && !json_is_array(v))
-        st = error_set(err, HASTEN_ERR_USAGE, "%s: not a JSON array (expected token ids)", a->ids);
-    for (size_t i = 0; i < json_array_size(v) && !st; i++) {
-        json_int_t id = json_is_integer(json_array_get(v, i)) ? json_integer_value(json_array_get(v, i)) : -1;
-        if (id < 0 || id >= hasten_model_n_vocab(e->s.model))
-            st = error_set(err, HASTEN_ERR_USAGE, "%s: element %zu is no token (expected 0 to %d)", a->ids, i,
-                           (int)hasten_model_n_vocab(e->s.model) - 1);
-        else if (tokens_push(&e->ids, (int32_t)id))
-            st = error_set(err, HASTEN_ERR_MEMORY, "eval: out of memory");
-    }
-    json_decref(v);
     mem_free(text);
     if (!st && a->limit_tokens > 0 && e->ids.n > a->limit_tokens)
         e->ids.n = a->limit_tokens;
@@ -163,20 +156,23 @@ static int64_t count_targets(int64_t n, int32_t n_ctx, int32_t stride)
 static int report(const struct evaluation *e, int32_t n_ctx, int32_t stride)
 {
     double nll = e->nll / (double)e->n_scored, ms = (double)(clock_now_ns() - e->t0) / 1e6;
+    FILE *to = e->to_stdout ? stderr : stdout;
     if (e->args->ui.json)
-        return cli_json(json_pack("{s:f, s:f, s:I, s:I, s:{s:i, s:i, s:s}, s:s, s:i, s:f}", "ppl", exp(nll),
-                                  "nll", nll, "n_scored", (json_int_t)e->n_scored, "n_tokens",
-                                  (json_int_t)e->ids.n, "convention", "context", (int)n_ctx, "stride",
-                                  (int)stride, "scored",
-                                  "every token after the first of a window that no earlier window scored",
-                                  "kernels", hasten_engine_kernels(e->s.engine), "threads",
-                                  (int)hasten_engine_n_threads(e->s.engine), "ms", ms));
-    printf("ppl          %.4f\nnll          %.6f\nscored       %" PRId64 " of %" PRId64 " tokens\n", exp(nll),
-           nll, e->n_scored, e->ids.n);
-    printf("convention   windows of %d every %d, from an empty context, all tokens after the first\n",
-           (int)n_ctx, (int)stride);
-    printf("engine       %s, %d threads, %.0f ms\n", hasten_engine_kernels(e->s.engine),
-           (int)hasten_engine_n_threads(e->s.engine), ms);
+        return cli_json_to(
+            to, json_pack("{s:f, s:f, s:I, s:I, s:{s:i, s:i, s:s}, s:s, s:i, s:f}", "ppl", exp(nll), "nll",
+                          nll, "n_scored", (json_int_t)e->n_scored, "n_tokens", (json_int_t)e->ids.n,
+                          "convention", "context", (int)n_ctx, "stride", (int)stride, "scored",
+                          "every token after the first of a window that no earlier window scored", "kernels",
+                          hasten_engine_kernels(e->s.engine), "threads",
+                          (int)hasten_engine_n_threads(e->s.engine), "ms", ms));
+    fprintf(to, "ppl          %.4f\nnll          %.6f\nscored       %" PRId64 " of %" PRId64 " tokens\n",
+            exp(nll), nll, e->n_scored, e->ids.n);
+    fprintf(to, "convention   windows of %d every %d, each from an empty context; scored: %s\n", (int)n_ctx,
+            (int)stride,
+            stride < n_ctx ? "tokens after a window's first that no earlier window scored"
+                           : "all tokens after a window's first");
+    fprintf(to, "engine       %s, %d threads, %.0f ms\n", hasten_engine_kernels(e->s.engine),
+            (int)hasten_engine_n_threads(e->s.engine), ms);
     return cli_finish(0);
 }
 
@@ -185,12 +181,14 @@ static int eval(struct eval_args *a, const struct option_group *groups, const ch
     struct hasten_error err;
     struct hasten_engine_settings settings;
     struct evaluation e = {.args = a, .ui = &a->ui, .err = &err};
-    model_settings(&a->model, &groups[2], &settings);
+    hasten_status st = model_settings(&a->model, &groups[2], &settings, &err);
     if (settings.n_ctx == 0)
         settings.n_ctx = EVAL_DEFAULT_CONTEXT;
     int32_t n_ctx = settings.n_ctx, stride = a->stride ? a->stride : n_ctx;
-    hasten_status st = HASTEN_OK;
-    if (n_ctx < 2 || stride > n_ctx)
+    e.to_stdout = a->logits && strcmp(a->logits, "-") == 0;
+    if (!st && e.to_stdout && isatty(STDOUT_FILENO))
+        st = error_set(&err, HASTEN_ERR_USAGE, "eval: --logits - on a terminal (expected a pipe or a file)");
+    if (!st && (n_ctx < 2 || stride > n_ctx))
         st = error_set(&err, HASTEN_ERR_USAGE,
                        "eval: windows of %d every %d (expected -c >= 2, --stride <= -c)", (int)n_ctx,
                        (int)stride);
@@ -198,7 +196,7 @@ static int eval(struct eval_args *a, const struct option_group *groups, const ch
         st = session_open(model, &settings, &a->ui, &e.s, &err);
     if (!st)
         st = read_tokens(&e, &err);
-    if (!st && a->logits)
+    if (!st && a->logits && !e.to_stdout)
         st = file_open(a->logits, FILE_WRITE_TRUNC, &e.out, &err);
     e.n_to_score = st ? 0 : count_targets(e.ids.n, n_ctx, stride);
     if (!st)
@@ -215,9 +213,10 @@ static int eval(struct eval_args *a, const struct option_group *groups, const ch
 int cmd_eval(const struct command *c, int argc, char **argv)
 {
     struct eval_args a = {0};
-    struct option_group groups[] = {ui_group(&a.ui),
-                                    {.title = "Evaluation:", .defs = eval_defs, .n = 5, .dst = &a},
-                                    model_group(&a.model)};
+    struct option_group groups[] = {
+        ui_group(&a.ui),
+        {.title = "Evaluation:", .defs = eval_defs, .n = 5, .dst = &a, .exclusive = "ppl ids"},
+        model_group(&a.model)};
     struct option_positionals pos;
     struct hasten_error err;
     int rc = command_parse(c, &a.ui, groups, 3, 1, argc, argv, &pos);
@@ -226,8 +225,7 @@ int cmd_eval(const struct command *c, int argc, char **argv)
     const char *model = model_argument(&a.model, &pos, &err);
     if (!model)
         return cli_fail(&err);
-    if (!a.ppl == !a.ids)
-        return cli_usage(c, "%s (expected --ppl FILE or --ids FILE)",
-                         a.ppl ? "both --ppl and --ids" : "nothing to evaluate");
+    if (!a.ppl && !a.ids)
+        return cli_usage(c, "nothing to evaluate (expected --ppl FILE or --ids FILE)");
     return eval(&a, groups, model);
 }

@@ -4,6 +4,7 @@
 #include "cli/session.h"
 #include <inttypes.h>
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -24,7 +25,9 @@ struct type_sum { /* tensors of one type */
 };
 
 struct facts {
-    const struct gguf *g;
+    struct hasten_model *model; /* NULL: cannot be run */
+    struct gguf *own;           /* without a model */
+    const struct gguf *g;       /* of either */
     const char *path;
     struct gguf_str arch, name;
     struct type_sum types[64];
@@ -55,33 +58,89 @@ static void count_tensors(struct facts *f)
     }
 }
 
-/* The plan of an engine on this file, when the model can be run at all. */
-static void plan_memory(struct facts *f, const struct hasten_engine_settings *wanted)
+/* Opens the model as a run does and plans an engine on it, before anything else is alive: the plan counts what
+ * is. A file that is no model to run is opened as a GGUF file alone, with the reason. */
+static hasten_status open_and_plan(struct facts *f, const struct hasten_engine_settings *wanted,
+                                   struct hasten_error *err)
 {
-    struct hasten_model *m = NULL;
-    struct hasten_error err;
+    struct hasten_error why;
     struct hasten_engine_settings s = *wanted;
-    hasten_status st = hasten_model_open(f->path, &m, &err);
+    hasten_status st = hasten_model_open(f->path, &f->model, &why);
     if (!st && s.n_ctx == 0)
-        s.n_ctx = hasten_model_n_ctx_train(m) < 4096 ? hasten_model_n_ctx_train(m) : 4096;
+        s.n_ctx = hasten_model_n_ctx_train(f->model) < 4096 ? hasten_model_n_ctx_train(f->model) : 4096;
     if (!st)
-        st = hasten_engine_plan(m, &s, &f->plan, &err);
-    hasten_model_close(m);
+        st = hasten_engine_plan(f->model, &s, &f->plan, &why);
     f->n_ctx = s.n_ctx;
     f->has_plan = !st;
+    if (f->model)
+        f->g = model_gguf(f->model);
+    else if (gguf_open(f->path, &f->own, err))
+        return err->status;
+    else
+        f->g = f->own;
     if (st)
-        snprintf(f->why_no_plan, sizeof f->why_no_plan, "%s", err.message);
+        snprintf(f->why_no_plan, sizeof f->why_no_plan, "%s",
+                 gguf_n_tensors(f->g) ? why.message : "the file has no tensors");
+    return HASTEN_OK;
+}
+
+#define SHOWN_ELEMENTS 8
+
+/* Numbers, booleans and strings as such; a float that JSON cannot hold is null, a whole number beyond the
+ * integers of JSON readers' 64 bits a float. */
+static json_t *scalar_json(const struct gguf_value *v)
+{
+    switch (v->type) {
+    case GGUF_STRING:
+        return json_bytes(v->str.data, v->str.len);
+    case GGUF_BOOL:
+        return json_boolean(v->boolean);
+    case GGUF_F32:
+    case GGUF_F64:
+        return isfinite(v->real) ? json_real(v->real) : json_null();
+    default:
+        if (v->magnitude > INT64_MAX)
+            return json_real(v->negative ? -(double)v->magnitude : (double)v->magnitude);
+        return json_integer(v->negative ? -(json_int_t)v->magnitude : (json_int_t)v->magnitude);
+    }
+}
+
+/* Key i; an array is {"n", "type", "first": its first elements}. NULL when out of memory. */
+static json_t *value_json(const struct gguf *g, int64_t i)
+{
+    struct gguf_value v;
+    int64_t n;
+    enum gguf_value_type type = gguf_value_elements(g, i, &n);
+    if (gguf_key_type(g, i) != GGUF_ARRAY) {
+        gguf_value_at(g, i, 0, &v);
+        return scalar_json(&v);
+    }
+    json_t *first = json_array();
+    int bad = 0;
+    for (int64_t k = 0; k < n && k < SHOWN_ELEMENTS && type != GGUF_ARRAY; k++) {
+        gguf_value_at(g, i, k, &v);
+        bad |= json_array_append_new(first, scalar_json(&v));
+    }
+    json_t *out =
+        json_pack("{s:I, s:s, s:o}", "n", (json_int_t)n, "type", gguf_value_type_name(type), "first", first);
+    if (bad)
+        json_decref(out);
+    return bad ? NULL : out;
 }
 
 static json_t *keys_json(const struct gguf *g)
 {
     json_t *keys = json_object();
-    char value[256];
+    int bad = 0;
     for (int64_t i = 0; i < gguf_n_keys(g); i++) {
-        gguf_value_text(g, i, value, sizeof value);
-        json_object_set_new(keys, gguf_key(g, i), json_bytes(value, strlen(value)));
+        json_t *name = json_bytes(gguf_key(g, i), strlen(gguf_key(g, i)));
+        json_t *value = value_json(g, i);
+        bad |= !name || json_object_set_new(keys, json_string_value(name), value);
+        json_decref(name);
     }
-    return keys;
+    if (bad)
+        json_decref(keys);
+    return bad ? NULL : keys;
 }
 
 static json_t *tensors_json(const struct gguf *g)
@@ -190,33 +249,27 @@ static int print_table(const struct facts *f, bool tensors)
     return cli_finish(0);
 }
 
-static int info(const struct info_args *a, const char *path, const struct gguf *g,
-                const struct hasten_engine_settings *settings)
+static int info(const struct info_args *a, struct facts *f)
 {
-    struct facts f = {.g = g, .path = path};
     struct gguf_str template = {NULL, 0};
-    struct vocab *v = NULL;
+    struct vocab *own = NULL;
     struct hasten_error err;
-    hasten_status st = gguf_opt_str(g, "general.architecture", &f.arch, &err);
+    hasten_status st = gguf_opt_str(f->g, "general.architecture", &f->arch, &err);
     if (!st)
-        st = gguf_opt_str(g, "general.name", &f.name, &err);
+        st = gguf_opt_str(f->g, "general.name", &f->name, &err);
     if (!st)
-        st = gguf_opt_str(g, "tokenizer.chat_template", &template, &err);
+        st = gguf_opt_str(f->g, "tokenizer.chat_template", &template, &err);
     if (st)
         return cli_fail(&err);
-    f.has_template = template.len > 0;
-    count_tensors(&f);
-    /* before anything else is open, so that the plan counts what a run would */
-    if (gguf_n_tensors(g) > 0)
-        plan_memory(&f, settings);
-    else
-        snprintf(f.why_no_plan, sizeof f.why_no_plan, "the file has no tensors");
-    if (vocab_open(g, &v, &err) == HASTEN_OK) {
-        f.vocab = vocab_describe(v);
-        f.n_vocab = vocab_size(v);
-    }
-    int rc = a->ui.json ? print_json(&f, a->tensors) : print_table(&f, a->tensors);
-    vocab_close(v);
+    f->has_template = template.len > 0;
+    count_tensors(f);
+    const struct vocab *v = f->model ? model_vocab(f->model) : NULL;
+    if (!v && vocab_open(f->g, &own, &err) == HASTEN_OK)
+        v = own;
+    f->vocab = v ? vocab_describe(v) : NULL;
+    f->n_vocab = v ? vocab_size(v) : 0;
+    int rc = a->ui.json ? print_json(f, a->tensors) : print_table(f, a->tensors);
+    vocab_close(own);
     return rc;
 }
 
@@ -232,14 +285,16 @@ int cmd_info(const struct command *c, int argc, char **argv)
         return rc;
     struct hasten_engine_settings settings;
     struct buf path = {0};
-    struct gguf *g = NULL;
-    model_settings(&a.model, &groups[2], &settings);
     const char *model = model_argument(&a.model, &pos, &err);
-    hasten_status st = model ? model_resolve(model, &path, &err) : HASTEN_ERR_USAGE;
+    hasten_status st = model ? model_settings(&a.model, &groups[2], &settings, &err) : HASTEN_ERR_USAGE;
     if (!st)
-        st = gguf_open(path.data, &g, &err);
-    rc = st ? cli_fail(&err) : info(&a, path.data, g, &settings);
-    gguf_close(g);
+        st = model_resolve(model, &path, &err);
+    struct facts f = {.path = path.data};
+    if (!st)
+        st = open_and_plan(&f, &settings, &err);
+    rc = st ? cli_fail(&err) : info(&a, &f);
+    gguf_close(f.own);
+    hasten_model_close(f.model);
     buf_free(&path);
     return rc;
 }

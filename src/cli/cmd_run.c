@@ -62,34 +62,34 @@ static int answer_once(struct chat *c, const char *text, size_t len)
     return rc;
 }
 
+/* The user messages of a file: an array of strings, none empty. */
+static hasten_status read_turns(const char *path, json_t **out, struct hasten_error *err)
+{
+    const char *name = cli_input_name(path);
+    hasten_status st = cli_read_json(path, out, err);
+    if (!st && !json_is_array(*out))
+        st = error_set(err, HASTEN_ERR_FILE, "%s: not a JSON array (expected an array of user messages)",
+                       name);
+    for (size_t i = 0; i < json_array_size(*out) && !st; i++) {
+        const json_t *t = json_array_get(*out, i);
+        if (!json_is_string(t) || json_string_length(t) == 0)
+            st = error_set(err, HASTEN_ERR_FILE, "%s: element %zu is %s (expected a user message)", name, i,
+                           json_is_string(t) ? "empty" : "not a string");
+    }
+    return st;
+}
+
 static int answer_turns(struct chat *c, const char *path)
 {
     struct hasten_error err;
-    char *text = NULL;
-    size_t len = 0;
     json_t *turns = NULL;
-    int rc = 0;
-    hasten_status st = file_slurp(path, LIMIT_JSON_BYTES, &text, &len, &err);
-    if (!st)
-        st = json_parse(path, text, len, &turns, &err);
-    if (!st && !json_is_array(turns))
-        st = error_set(&err, HASTEN_ERR_USAGE, "%s: not a JSON array (expected an array of user messages)",
-                       path);
-    if (st)
-        rc = cli_fail(&err);
+    int rc = read_turns(path, &turns, &err) ? cli_fail(&err) : 0;
     c->ui->json = true;
     for (size_t i = 0; i < json_array_size(turns) && !rc; i++) {
         const json_t *t = json_array_get(turns, i);
-        if (json_is_string(t)) {
-            rc = answer_once(c, json_string_value(t), json_string_length(t));
-        } else {
-            error_set(&err, HASTEN_ERR_USAGE, "%s: element %zu is not a string (expected a user message)",
-                      path, i);
-            rc = cli_fail(&err);
-        }
+        rc = answer_once(c, json_string_value(t), json_string_length(t));
     }
     json_decref(turns);
-    mem_free(text);
     return rc;
 }
 
@@ -112,11 +112,35 @@ static int run_with(struct run_args *a, struct session *s, struct sampling *law,
 {
     struct chat c = {0};
     struct hasten_error err;
-    if (chat_open(&c, s, law, &a->ui, a->raw, a->system, &err))
+    hasten_status st = chat_open(&c, s, law, &a->ui, a->raw, a->system, &err);
+    if (!st && text && len == 0 && c.prompter) {
+        st = error_set(&err, HASTEN_ERR_USAGE, "run: empty prompt (expected text; --raw takes none)");
+        chat_close(&c);
+    }
+    if (st)
         return cli_fail(&err);
     int rc = a->turns ? answer_turns(&c, a->turns) : text ? answer_once(&c, text, len) : chat_loop(&c);
     chat_close(&c);
     return rc;
+}
+
+/* Options that would have no effect. An environment variable without effect is no error. */
+static hasten_status check_use(const struct run_args *a, const struct option_group *groups, bool chat,
+                               struct hasten_error *err)
+{
+    if (chat && a->ui.json)
+        return error_set(err, HASTEN_ERR_USAGE, "run: --json in a chat (expected -p, -f or --turns with it)");
+    if (option_on_line(&groups[3], "logprobs") && !a->ui.json && !a->turns)
+        return error_set(err, HASTEN_ERR_USAGE, "run: --logprobs without --json (expected both)");
+    return HASTEN_OK;
+}
+
+static void note_long_context(struct run_args *a, const struct session *s)
+{
+    int32_t n_ctx = hasten_engine_n_ctx(s->engine), trained = hasten_model_n_ctx_train(s->model);
+    if (n_ctx > trained)
+        ui_note(&a->ui, "a context of %d tokens is longer than the %d the model was trained on", (int)n_ctx,
+                (int)trained);
 }
 
 static int run(struct run_args *a, struct option_group *groups, const struct option_positionals *pos)
@@ -129,15 +153,18 @@ static int run(struct run_args *a, struct option_group *groups, const struct opt
     size_t len = 0;
     const char *model = model_argument(&a->model, pos, &err);
     hasten_status st = model ? HASTEN_OK : HASTEN_ERR_USAGE;
-    if (!st && (a->prompt != NULL) + (a->file != NULL) + (a->turns != NULL) > 1)
-        st = error_set(&err, HASTEN_ERR_USAGE, "run: -p, -f and --turns together (expected one of them)");
+    if (!st)
+        st = model_settings(&a->model, &groups[2], &settings, &err);
     if (!st)
         st = find_prompt(a, &text, &len, &err);
-    model_settings(&a->model, &groups[2], &settings);
+    if (!st)
+        st = check_use(a, groups, !text && !a->turns, &err);
     if (!st)
         st = session_open(model, &settings, &a->ui, &s, &err);
     if (!st)
         st = sampling_open(&a->sample, &groups[3], &s, &law, &err);
+    if (!st)
+        note_long_context(a, &s);
     int rc = st ? cli_fail(&err) : run_with(a, &s, &law, text, len);
     sampling_close(&law);
     session_close(&s);
@@ -150,7 +177,11 @@ int cmd_run(const struct command *c, int argc, char **argv)
     struct run_args a = {0};
     sample_args_init(&a.sample);
     struct option_group groups[] = {ui_group(&a.ui),
-                                    {.title = "Prompt:", .defs = run_defs, .n = 5, .dst = &a},
+                                    {.title = "Prompt:",
+                                     .defs = run_defs,
+                                     .n = 5,
+                                     .dst = &a,
+                                     .exclusive = "prompt file turns|raw system"},
                                     model_group(&a.model),
                                     sample_group(&a.sample)};
     struct option_positionals pos;

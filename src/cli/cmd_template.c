@@ -1,6 +1,4 @@
 /* `hasten template`: a conversation through the model's chat template, as text. */
-#include "base/file.h"
-#include "base/limits.h"
 #include "cli/session.h"
 #include "text/prompt.h"
 #include <string.h>
@@ -22,15 +20,31 @@ static const struct option_def template_defs[] = {
      "end with the beginning of an answer"},
 };
 
-static hasten_status read_json(const char *path, json_t **out, struct hasten_error *err)
+/* Arrays of objects, or the message says of which file not. */
+static hasten_status read_objects(const char *path, json_t **out, struct hasten_error *err)
 {
-    char *text = NULL;
-    size_t len = 0;
-    hasten_status st = file_slurp(path, LIMIT_JSON_BYTES, &text, &len, err);
-    if (!st)
-        st = json_parse(strcmp(path, "-") == 0 ? "stdin" : path, text, len, out, err);
-    mem_free(text);
+    const char *name = cli_input_name(path);
+    hasten_status st = cli_read_json(path, out, err);
+    if (!st && !json_is_array(*out))
+        st = error_set(err, HASTEN_ERR_FILE, "%s: not a JSON array (expected an array of objects)", name);
+    for (size_t i = 0; i < json_array_size(*out) && !st; i++)
+        if (!json_is_object(json_array_get(*out, i)))
+            st = error_set(err, HASTEN_ERR_FILE, "%s: element %zu is not an object (expected one)", name, i);
     return st;
+}
+
+static hasten_status print_text(const struct template_args *a, const struct buf *text,
+                                struct hasten_error *err)
+{
+    if (!a->ui.json) {
+        cli_out(text->data, text->len);
+        return HASTEN_OK;
+    }
+    json_t *v = json_pack("{s:o}", "text", json_bytes(text->data ? text->data : "", text->len));
+    if (!v)
+        return error_set(err, HASTEN_ERR_MEMORY, "template: out of memory");
+    cli_json(v); /* cmd_template looks at stdout at the end */
+    return HASTEN_OK;
 }
 
 static hasten_status render(const struct template_args *a, const struct model_text *m,
@@ -39,18 +53,23 @@ static hasten_status render(const struct template_args *a, const struct model_te
     struct prompter *p = NULL;
     struct prompt out = {0};
     json_t *messages = NULL, *tools = NULL;
-    hasten_status st = prompter_open(m->gguf, m->vocab, &p, err);
+    hasten_status st = HASTEN_OK;
+    if (strcmp(cli_input_name(a->file), "stdin") == 0 && a->tools && strcmp(a->tools, "-") == 0)
+        return error_set(err, HASTEN_ERR_USAGE,
+                         "template: messages and --tools both from stdin (expected a file for one)");
+    if (prompter_open(m->gguf, m->vocab, &p, err))
+        st = error_prefix(err, "%s", m->path.data);
     if (!st && !p)
         st = error_set(err, HASTEN_ERR_UNSUPPORTED, "%s: no chat template (expected tokenizer.chat_template)",
                        m->path.data);
     if (!st)
-        st = read_json(a->file ? a->file : "-", &messages, err);
+        st = read_objects(a->file ? a->file : "-", &messages, err);
     if (!st && a->tools)
-        st = read_json(a->tools, &tools, err);
+        st = read_objects(a->tools, &tools, err);
+    if (!st && prompter_render(p, messages, tools, a->generation, &out, err))
+        st = error_prefix(err, "%s", m->path.data);
     if (!st)
-        st = prompter_render(p, messages, tools, a->generation, &out, err);
-    if (!st)
-        cli_out(out.text.data, out.text.len);
+        st = print_text(a, &out.text, err);
     json_decref(messages);
     json_decref(tools);
     prompt_free(&out);

@@ -2,7 +2,7 @@
 #include "base/file.h"
 #include "base/limits.h"
 #include "cli/session.h"
-#include "text/template.h"
+#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -33,21 +33,61 @@ static const struct option_def detokenize_defs[] = {
      "write control tokens out"},
 };
 
-/* Opens MODEL and reads the input. */
-static hasten_status begin(const struct text_args *a, const struct option_positionals *pos,
-                           struct model_text *m, char **text, size_t *len, struct hasten_error *err)
+static hasten_status open_model(const struct text_args *a, const struct option_positionals *pos,
+                                struct model_text *m, struct hasten_error *err)
 {
     const char *model = pos->n ? pos->items[0] : a->model;
     if (!model)
         return error_set(err, HASTEN_ERR_USAGE, "no MODEL (expected a GGUF file or a name such as smollm2)");
-    hasten_status st = model_text_open(model, m, err);
-    if (st)
-        return st;
+    return model_text_open(model, m, err);
+}
+
+static hasten_status read_text(const struct text_args *a, char **text, size_t *len, struct hasten_error *err)
+{
     if (!a->prompt)
         return file_slurp(a->file ? a->file : "-", LIMIT_TEXT_BYTES, text, len, err);
     *len = strlen(a->prompt);
     *text = mem_strndup(a->prompt, *len);
     return *text ? HASTEN_OK : error_set(err, HASTEN_ERR_MEMORY, "tokenize: out of memory");
+}
+
+/* Bytes of the text that the vocabulary has no token for (none with byte fallback): a byte alone gives no id. */
+static hasten_status count_dropped(const struct vocab *v, const char *text, size_t len, uint64_t *dropped,
+                                   struct hasten_error *err)
+{
+    uint64_t count[256] = {0};
+    hasten_status st = HASTEN_OK;
+    for (size_t i = 0; i < len; i++)
+        count[(unsigned char)text[i]]++;
+    for (int b = 0; b < 256 && !st; b++) {
+        struct tokens one = {0};
+        char byte = (char)b;
+        if (count[b])
+            st = vocab_encode(v, &byte, 1, VOCAB_NO_PREFIX, &one, err);
+        if (count[b] && !st && one.n == 0)
+            *dropped += count[b];
+        tokens_free(&one);
+    }
+    return st;
+}
+
+/* Some vocabularies cannot say every byte, as their reference cannot: say so when this text met it. */
+static hasten_status warn_of_loss(struct ui *ui, const struct vocab *v, const struct tokens *ids,
+                                  bool special, const char *text, size_t len, struct hasten_error *err)
+{
+    struct buf back = {0};
+    uint64_t dropped = 0;
+    hasten_status st = ui->quiet ? HASTEN_OK : vocab_decode(v, ids->ids, ids->n, special, &back, err);
+    bool same = ui->quiet || (back.len == len && (len == 0 || memcmp(back.data, text, len) == 0));
+    if (!st && !same)
+        st = count_dropped(v, text, len, &dropped, err);
+    if (!st && dropped)
+        ui_warn(ui, "%llu byte%s of the text dropped: the vocabulary has no token for %s",
+                (unsigned long long)dropped, dropped > 1 ? "s" : "", dropped > 1 ? "them" : "it");
+    else if (!st && !same)
+        ui_warn(ui, "the ids stand for a normalised form of the text, not for its bytes");
+    buf_free(&back);
+    return st;
 }
 
 static hasten_status print_ids(const struct tokens *ids, struct hasten_error *err)
@@ -66,8 +106,9 @@ static hasten_status print_ids(const struct tokens *ids, struct hasten_error *er
 int cmd_tokenize(const struct command *c, int argc, char **argv)
 {
     struct text_args a = {0};
-    struct option_group groups[] = {ui_group(&a.ui),
-                                    {.title = "Text:", .defs = tokenize_defs, .n = 5, .dst = &a}};
+    struct option_group groups[] = {
+        ui_group(&a.ui),
+        {.title = "Text:", .defs = tokenize_defs, .n = 5, .dst = &a, .exclusive = "prompt file"}};
     struct option_positionals pos;
     struct hasten_error err;
     int rc = command_parse(c, &a.ui, groups, 2, 1, argc, argv, &pos);
@@ -78,9 +119,13 @@ int cmd_tokenize(const struct command *c, int argc, char **argv)
     char *text = NULL;
     size_t len = 0;
     unsigned flags = (a.no_bos ? 0u : VOCAB_BOS) | (a.special ? VOCAB_SPECIAL : 0u);
-    hasten_status st = begin(&a, &pos, &m, &text, &len, &err);
+    hasten_status st = open_model(&a, &pos, &m, &err);
+    if (!st)
+        st = read_text(&a, &text, &len, &err);
     if (!st)
         st = vocab_encode(m.vocab, text, len, flags, &ids, &err);
+    if (!st)
+        st = warn_of_loss(&a.ui, m.vocab, &ids, a.special, text, len, &err);
     if (!st)
         st = print_ids(&ids, &err);
     rc = st ? cli_fail(&err) : cli_finish(0);
@@ -90,23 +135,17 @@ int cmd_tokenize(const struct command *c, int argc, char **argv)
     return rc;
 }
 
-static hasten_status parse_ids(const char *text, size_t len, struct tokens *ids, struct hasten_error *err)
+static hasten_status print_bytes(const struct ui *ui, const struct buf *bytes, struct hasten_error *err)
 {
-    json_t *v = NULL;
-    hasten_status st = json_parse("ids", text, len, &v, err);
-    if (!st && !json_is_array(v))
-        st = error_set(err, HASTEN_ERR_USAGE, "ids: not a JSON array (expected [1,2,3])");
-    for (size_t i = 0; i < json_array_size(v) && !st; i++) {
-        const json_t *x = json_array_get(v, i);
-        json_int_t id = json_integer_value(x);
-        if (!json_is_integer(x) || id < 0 || id > INT32_MAX)
-            st = error_set(err, HASTEN_ERR_USAGE, "ids: element %zu is not a token id (expected an integer)",
-                           i);
-        else if (tokens_push(ids, (int32_t)id))
-            st = error_set(err, HASTEN_ERR_MEMORY, "detokenize: out of memory");
+    if (!ui->json) {
+        cli_out(bytes->data, bytes->len);
+        return HASTEN_OK;
     }
-    json_decref(v);
-    return st;
+    json_t *v = json_pack("{s:o}", "text", json_bytes(bytes->data ? bytes->data : "", bytes->len));
+    if (!v)
+        return error_set(err, HASTEN_ERR_MEMORY, "detokenize: out of memory");
+    cli_json(v); /* cmd_detokenize looks at stdout at the end */
+    return HASTEN_OK;
 }
 
 int cmd_detokenize(const struct command *c, int argc, char **argv)
@@ -122,19 +161,16 @@ int cmd_detokenize(const struct command *c, int argc, char **argv)
     struct model_text m = {0};
     struct tokens ids = {0};
     struct buf out = {0};
-    char *text = NULL;
-    size_t len = 0;
-    hasten_status st = begin(&a, &pos, &m, &text, &len, &err);
+    hasten_status st = open_model(&a, &pos, &m, &err);
     if (!st)
-        st = parse_ids(text, len, &ids, &err);
+        st = cli_read_ids(a.file ? a.file : "-", vocab_size(m.vocab), &ids, &err);
     if (!st)
         st = vocab_decode(m.vocab, ids.ids, ids.n, a.special, &out, &err);
     if (!st)
-        cli_out(out.data, out.len);
+        st = print_bytes(&a.ui, &out, &err);
     rc = st ? cli_fail(&err) : cli_finish(0);
     buf_free(&out);
     tokens_free(&ids);
-    mem_free(text);
     model_text_close(&m);
     return rc;
 }

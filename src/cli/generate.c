@@ -115,7 +115,8 @@ static hasten_status decode(struct session *s, const struct sampling *law, struc
         if ((st = detok_push(detok, id, &out->text, &stopped, err)))
             return st;
         if (show_more(out, &shown, show, show_ctx))
-            return error_set(err, HASTEN_ERR_DISK, "writing the answer: stdout is closed or full");
+            return error_set(err, HASTEN_ERR_DISK,
+                             "writing the answer: stdout is closed or full (expected room)");
         if (stopped) {
             out->finish = FINISH_STOP;
             out->by_stop_string = true;
@@ -134,7 +135,7 @@ static hasten_status decode(struct session *s, const struct sampling *law, struc
         return st;
     st = detok_finish(detok, &out->text, err);
     if (!st && show_more(out, &shown, show, show_ctx))
-        st = error_set(err, HASTEN_ERR_DISK, "writing the answer: stdout is closed or full");
+        st = error_set(err, HASTEN_ERR_DISK, "writing the answer: stdout is closed or full (expected room)");
     return st;
 }
 

@@ -21,6 +21,7 @@ static void set_handler(void (*fn)(int))
     struct sigaction sa;
     memset(&sa, 0, sizeof sa);
     sa.sa_handler = fn;
+    sa.sa_flags = SA_RESTART; /* a write in progress goes on; who must wake up waits with pselect */
     sigemptyset(&sa.sa_mask);
     sigaction(SIGINT, &sa, NULL);
 }

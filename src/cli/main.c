@@ -26,7 +26,7 @@ static const struct command commands[] = {
      "n_vocab float32 per scored token, in order.\n",
      cmd_eval},
     {"bench", "MODEL [-p N] [-n N] [-d N] [-r N]", "speed of prefill and decode", NULL, cmd_bench},
-    {"pull", "NAME", "fetch a model of the built-in table into the cache", NULL, cmd_pull},
+    {"pull", "NAME...", "fetch models of the built-in table into the cache", NULL, cmd_pull},
     {"doctor", "", "what this machine can do, and what Hasten makes of it", NULL, cmd_doctor},
     {"help", "[COMMAND]", "help on a command", NULL, cmd_help},
 };

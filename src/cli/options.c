@@ -47,13 +47,19 @@ static hasten_status parse_flag(const char *text, bool *out, struct hasten_error
     return error_set(err, HASTEN_ERR_USAGE, "'%s' (expected yes or no)", text);
 }
 
+/* strtol and its kin skip blanks in front; a value has none on either side. */
+static bool starts_blank(const char *text)
+{
+    return isspace((unsigned char)text[0]);
+}
+
 static hasten_status parse_int(const struct option_def *d, const char *text, int32_t *out,
                                struct hasten_error *err)
 {
     char *end;
     errno = 0;
     long long x = strtoll(text, &end, 10);
-    if (end == text || *end || errno || (double)x < d->lo || (double)x > d->hi)
+    if (starts_blank(text) || end == text || *end || errno || (double)x < d->lo || (double)x > d->hi)
         return error_set(err, HASTEN_ERR_USAGE, "'%s' (expected an integer from %.0f to %.0f)", text, d->lo,
                          d->hi);
     *out = (int32_t)x;
@@ -66,8 +72,11 @@ static hasten_status parse_float(const struct option_def *d, const char *text, f
     char *end;
     errno = 0;
     double x = strtod(text, &end);
-    if (end == text || *end || !isfinite(x) || x < d->lo || x > d->hi)
-        return error_set(err, HASTEN_ERR_USAGE, "'%s' (expected a number from %g to %g)", text, d->lo, d->hi);
+    if (starts_blank(text) || end == text || *end || !isfinite(x) || x < d->lo || x > d->hi)
+        return error_set(err, HASTEN_ERR_USAGE,
+                         d->lo == OPT_ABOVE_ZERO ? "'%s' (expected a number above %g, at most %g)"
+                                                 : "'%s' (expected a number from %g to %g)",
+                         text, d->lo == OPT_ABOVE_ZERO ? 0 : d->lo, d->hi);
     *out = (float)x;
     return HASTEN_OK;
 }
@@ -77,7 +86,7 @@ static hasten_status parse_seed(const char *text, uint64_t *out, struct hasten_e
     char *end;
     errno = 0;
     unsigned long long x = strtoull(text, &end, 0);
-    if (end == text || *end || errno || text[0] == '-' || x > INT64_MAX)
+    if (starts_blank(text) || end == text || *end || errno || text[0] == '-' || x > INT64_MAX)
         return error_set(err, HASTEN_ERR_USAGE, "'%s' (expected an integer from 0 to 9223372036854775807)",
                          text);
     *out = x;
@@ -140,30 +149,41 @@ static hasten_status store(const struct option_group *g, int index, const char *
 
 /* ---- names -------------------------------------------------------------------------------------------- */
 
+/* Edit distance where exchanging two neighbours is one step (optimal string alignment). */
+static size_t edit_distance(const char *a, size_t n, const char *b, size_t m)
+{
+    size_t rows[3][NAME_MAX_BYTES + 1], *before = rows[0], *last = rows[1], *row = rows[2];
+    for (size_t j = 0; j <= m; j++)
+        last[j] = j;
+    for (size_t i = 1; i <= n; i++) {
+        row[0] = i;
+        for (size_t j = 1; j <= m; j++) {
+            size_t best = last[j - 1] + (a[i - 1] != b[j - 1]);
+            size_t step = (last[j] < row[j - 1] ? last[j] : row[j - 1]) + 1;
+            best = step < best ? step : best;
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && before[j - 2] + 1 < best)
+                best = before[j - 2] + 1;
+            row[j] = best;
+        }
+        size_t *spare = before;
+        before = last;
+        last = row;
+        row = spare;
+    }
+    return last[m];
+}
+
 const char *nearest_word(const char *word, const char *const *words, int n)
 {
     const char *best = NULL;
-    size_t best_distance = 4, len = strlen(word);
+    size_t len = strlen(word), best_distance = len <= 3 ? 2 : len <= 8 ? 3 : 4; /* must be less */
     if (len > NAME_MAX_BYTES)
         return NULL;
     for (int w = 0; w < n; w++) {
-        size_t row[NAME_MAX_BYTES + 1], m = strlen(words[w]);
-        if (m > NAME_MAX_BYTES)
-            continue;
-        for (size_t j = 0; j <= m; j++)
-            row[j] = j;
-        for (size_t i = 1; i <= len; i++) { /* Levenshtein, one row */
-            size_t diagonal = row[0];
-            row[0] = i;
-            for (size_t j = 1; j <= m; j++) {
-                size_t change = diagonal + (word[i - 1] != words[w][j - 1]);
-                diagonal = row[j];
-                size_t step = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
-                row[j] = change < step ? change : step;
-            }
-        }
-        if (row[m] < best_distance && row[m] < (len > m ? len : m)) {
-            best_distance = row[m];
+        size_t m = strlen(words[w]);
+        size_t d = m > NAME_MAX_BYTES ? best_distance : edit_distance(word, len, words[w], m);
+        if (d < best_distance && d < (len > m ? len : m)) {
+            best_distance = d;
             best = words[w];
         }
     }
@@ -208,6 +228,12 @@ static bool find(struct option_group *groups, int n_groups, const char *name, si
     return false;
 }
 
+/* Options that people know from llama.cpp or from what is planned, and that no command has today. */
+static const char *const not_yet[] = {"no-mmap",     "mlock",   "hf",           "hf-repo",     "lora",
+                                      "lora-scaled", "grammar", "grammar-file", "json-schema", "profile",
+                                      "draft",       "attend",  "cache-ram",    "pooling",     "imatrix",
+                                      "task",        "serve"};
+
 static hasten_status unknown_option(const struct option_group *groups, int n_groups, const char *arg,
                                     struct hasten_error *err)
 {
@@ -223,6 +249,10 @@ static hasten_status unknown_option(const struct option_group *groups, int n_gro
     for (size_t i = 0; i < len; i++)
         word[i] = start[i] == '_' ? '-' : start[i];
     word[len] = 0;
+    for (size_t i = 0; i < sizeof not_yet / sizeof *not_yet; i++)
+        if (strcmp(word, not_yet[i]) == 0)
+            return error_set(err, HASTEN_ERR_USAGE,
+                             "option '%s' is not supported yet (--help lists those that are)", arg);
     const char *near = len > 1 ? nearest_word(word, names, n) : NULL;
     if (near)
         return error_set(err, HASTEN_ERR_USAGE, "unknown option '%s' (did you mean --%s?)", arg, near);
@@ -234,7 +264,7 @@ static hasten_status unknown_option(const struct option_group *groups, int n_gro
 static hasten_status take_defaults(struct option_group *groups, int n_groups, struct hasten_error *err)
 {
     for (int i = 0; i < n_groups; i++) {
-        groups[i].given = 0;
+        groups[i].given = groups[i].on_line = 0;
         for (int j = 0; j < groups[i].n; j++)
             if (groups[i].defs[j].value) {
                 hasten_status st = store(&groups[i], j, groups[i].defs[j].value, err);
@@ -255,6 +285,41 @@ static void environment_name(const char *option, char out[NAME_MAX_BYTES + 8])
     out[n] = 0;
 }
 
+/* Is `name` one of the names in the space-separated list [names, end)? */
+static bool listed(const char *names, const char *end, const char *name)
+{
+    for (const char *c = names; c < end;) {
+        size_t n = 0;
+        while (c + n < end && c[n] != ' ')
+            n++;
+        if (strlen(name) == n && memcmp(c, name, n) == 0)
+            return true;
+        c += n + (c + n < end);
+    }
+    return false;
+}
+
+/* A flag that was set to "no" excludes nothing. */
+static bool counts(const struct option_group *g, int j, uint64_t mask)
+{
+    return (mask >> j & 1) &&
+           (g->defs[j].type != OPT_FLAG || *(const bool *)((const char *)g->dst + g->defs[j].offset));
+}
+
+/* Does an option of mask exclude defs[index]? Its index, or -1. */
+static int rival(const struct option_group *g, int index, uint64_t mask)
+{
+    for (const char *set = g->exclusive; set && *set;) {
+        const char *end = set + strcspn(set, "|");
+        for (int j = 0; j < g->n && listed(set, end, g->defs[index].name); j++)
+            if (j != index && counts(g, j, mask) && listed(set, end, g->defs[j].name))
+                return j;
+        set = end + (*end == '|');
+    }
+    return -1;
+}
+
+/* What the command line says, by itself or by an option that excludes this one, is not looked up. */
 static hasten_status take_environment(struct option_group *groups, int n_groups, struct hasten_error *err)
 {
     char name[NAME_MAX_BYTES + 8];
@@ -262,7 +327,7 @@ static hasten_status take_environment(struct option_group *groups, int n_groups,
         for (int j = 0; j < groups[i].n; j++) {
             environment_name(groups[i].defs[j].name, name);
             const char *text = strcmp(groups[i].defs[j].name, "help") == 0 ? NULL : getenv(name);
-            if (!text)
+            if (!text || groups[i].on_line >> j & 1 || rival(&groups[i], j, groups[i].on_line) >= 0)
                 continue;
             if (store(&groups[i], j, text, err))
                 return error_prefix(err, "environment %s", name);
@@ -271,15 +336,20 @@ static hasten_status take_environment(struct option_group *groups, int n_groups,
     return HASTEN_OK;
 }
 
-/* A repeatable option on the command line replaces the environment's value instead of adding to it. */
-static void forget_environment_list(struct option_group *g, int index, uint64_t seen)
+static hasten_status refuse_rivals(const struct option_group *groups, int n_groups, struct hasten_error *err)
 {
-    if (g->defs[index].type == OPT_LIST && !(seen & 1ull << index))
-        ((struct option_list *)(void *)((char *)g->dst + g->defs[index].offset))->n = 0;
+    for (int i = 0; i < n_groups; i++)
+        for (int j = 0; j < groups[i].n; j++) {
+            int other = counts(&groups[i], j, groups[i].given) ? rival(&groups[i], j, groups[i].given) : -1;
+            if (other >= 0)
+                return error_set(err, HASTEN_ERR_USAGE, "both --%s and --%s (expected one of them)",
+                                 groups[i].defs[j].name, groups[i].defs[other].name);
+        }
+    return HASTEN_OK;
 }
 
-static hasten_status take_option(struct option_group *groups, int n_groups, uint64_t *seen, int argc,
-                                 char **argv, int *i, struct hasten_error *err)
+static hasten_status take_option(struct option_group *groups, int n_groups, int argc, char **argv, int *i,
+                                 struct hasten_error *err)
 {
     const char *arg = argv[*i], *name = arg + (arg[1] == '-' ? 2 : 1), *equals = strchr(name, '=');
     size_t len = equals ? (size_t)(equals - name) : strlen(name);
@@ -295,10 +365,9 @@ static hasten_status take_option(struct option_group *groups, int n_groups, uint
                              d->arg ? d->arg : "VALUE");
         text = argv[++*i];
     }
-    forget_environment_list(g, index, seen[g - groups]);
     if (store(g, index, text, err))
         return error_prefix(err, "option --%s", d->name);
-    seen[g - groups] |= 1ull << index;
+    g->on_line |= 1ull << index;
     g->given |= 1ull << index;
     return HASTEN_OK;
 }
@@ -306,17 +375,14 @@ static hasten_status take_option(struct option_group *groups, int n_groups, uint
 hasten_status options_parse(struct option_group *groups, int n_groups, int max_positional, int argc,
                             char **argv, struct option_positionals *out, struct hasten_error *err)
 {
-    uint64_t seen[16] = {0};
     out->n = 0;
     hasten_status st = take_defaults(groups, n_groups, err);
-    if (!st)
-        st = take_environment(groups, n_groups, err);
     bool only_positional = false;
     for (int i = 0; i < argc && !st; i++) {
         if (!only_positional && strcmp(argv[i], "--") == 0) {
             only_positional = true;
         } else if (!only_positional && argv[i][0] == '-' && argv[i][1]) {
-            st = take_option(groups, n_groups, seen, argc, argv, &i, err);
+            st = take_option(groups, n_groups, argc, argv, &i, err);
         } else if (out->n >= max_positional || out->n >= OPTION_MAX_POSITIONAL) {
             st = error_set(err, HASTEN_ERR_USAGE, "unexpected argument '%s' (expected at most %d)", argv[i],
                            max_positional);
@@ -324,15 +390,27 @@ hasten_status options_parse(struct option_group *groups, int n_groups, int max_p
             out->items[out->n++] = argv[i];
         }
     }
-    return st;
+    if (!st)
+        st = take_environment(groups, n_groups, err);
+    return st ? st : refuse_rivals(groups, n_groups, err);
+}
+
+static bool in_mask(const struct option_group *g, const char *name, uint64_t mask)
+{
+    for (int j = 0; j < g->n; j++)
+        if (strcmp(g->defs[j].name, name) == 0)
+            return mask >> j & 1;
+    return false;
 }
 
 bool option_given(const struct option_group *g, const char *name)
 {
-    for (int j = 0; j < g->n; j++)
-        if (strcmp(g->defs[j].name, name) == 0)
-            return g->given >> j & 1;
-    return false;
+    return in_mask(g, name, g->given);
+}
+
+bool option_on_line(const struct option_group *g, const char *name)
+{
+    return in_mask(g, name, g->on_line);
 }
 
 void options_free(struct option_group *groups, int n_groups)

@@ -2,7 +2,8 @@
  * parser, --help, suggestions for typos and HASTEN_<OPTION>. Values land in the caller's struct.
  *
  * Syntax: --name VALUE, --name=VALUE, -x VALUE, -xyz VALUE for letters of several characters (-sys); `_` equals
- * `-`; `--` ends the options. Precedence: command line, environment, default. */
+ * `-`; `--` ends the options. Precedence: command line, environment, default; a variable is not even read when the
+ * command line gives its option or one that excludes it. */
 #ifndef HASTEN_CLI_OPTIONS_H
 #define HASTEN_CLI_OPTIONS_H
 #include "base/error.h"
@@ -21,6 +22,8 @@ enum option_type {
     OPT_CHOICE, /* int: index in `choices` */
     OPT_LIST    /* struct option_list; repeatable */
 };
+
+#define OPT_ABOVE_ZERO 1.2e-38 /* lo of an OPT_FLOAT that must be above zero */
 
 struct option_list {
     const char **items;
@@ -43,8 +46,9 @@ struct option_group {
     const char *title;
     const struct option_def *defs;
     int n;
-    void *dst;      /* struct that receives the values; the caller initialises it */
-    uint64_t given; /* set by options_parse: bit i: defs[i] came from the command line or the environment */
+    void *dst;               /* struct that receives the values; the caller initialises it */
+    const char *exclusive;   /* NULL, or sets of options of which at most one may be given: "a b c|d e" */
+    uint64_t given, on_line; /* set by options_parse: bit i: defs[i] was given at all; on the command line */
 };
 
 #define OPTION_MAX_POSITIONAL 8
@@ -57,13 +61,15 @@ struct option_positionals {
 hasten_status options_parse(struct option_group *groups, int n_groups, int max_positional, int argc,
                             char **argv, struct option_positionals *out, struct hasten_error *err);
 bool option_given(const struct option_group *g, const char *name);
+bool option_on_line(const struct option_group *g, const char *name);
 void options_free(struct option_group *groups, int n_groups); /* frees lists */
 /* The options part of --help. */
 int options_help(const struct option_group *groups, int n_groups, struct buf *out);
 
 /* "512M" -> bytes; "1.5G"; binary multiples. */
 hasten_status parse_size(const char *text, uint64_t *out, struct hasten_error *err);
-/* The candidate nearest to word by edit distance, or NULL if none is near. */
+/* The candidate nearest to word by edit distance, or NULL if none is near (up to 3 characters: one edit, up to
+ * 8: two, else three). */
 const char *nearest_word(const char *word, const char *const *words, int n);
 
 #endif

@@ -2,6 +2,7 @@
  * (generate.h declares it beside the loop that uses it). */
 #include "base/rng.h"
 #include "cli/generate.h"
+#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -16,11 +17,11 @@ static const struct option_def sample_defs[] = {
     {"temp", "temperature", OPT_FLOAT, AT(temperature), 0, 1e6, NULL, "X",
      "temperature; 0: the likeliest token [0.8]"},
     {"top-k", NULL, OPT_INT, AT(top_k), 0, 1 << 24, NULL, "N", "keep the N likeliest; 0: off [40]"},
-    {"top-p", NULL, OPT_FLOAT, AT(top_p), 0, 1, NULL, "X",
+    {"top-p", NULL, OPT_FLOAT, AT(top_p), OPT_ABOVE_ZERO, 1, NULL, "X",
      "keep the likeliest with X of the mass; 1: off [0.95]"},
     {"min-p", NULL, OPT_FLOAT, AT(min_p), 0, 1, NULL, "X",
      "keep those with X of the best's probability [0.05]"},
-    {"repeat-penalty", NULL, OPT_FLOAT, AT(repeat_penalty), 0, 1e6, NULL, "X",
+    {"repeat-penalty", NULL, OPT_FLOAT, AT(repeat_penalty), OPT_ABOVE_ZERO, 1e6, NULL, "X",
      "divide seen tokens' logits; 1: off [1]"},
     {"presence-penalty", NULL, OPT_FLOAT, AT(presence_penalty), -1e6, 1e6, NULL, "X", "subtract if seen [0]"},
     {"frequency-penalty", NULL, OPT_FLOAT, AT(frequency_penalty), -1e6, 1e6, NULL, "X",
@@ -110,11 +111,11 @@ static hasten_status parse_bias(const char *text, struct logit_bias *out, struct
     char *end, *end2;
     errno = 0;
     long id = strtol(text, &end, 10);
-    if (end == text || *end != '=' || errno || id < 0 || id > INT32_MAX)
+    if (!isdigit((unsigned char)text[0]) || *end != '=' || errno || id < 0 || id > INT32_MAX)
         return error_set(err, HASTEN_ERR_USAGE, "option --logit-bias: '%s' (expected ID=B, such as 42=-1.5)",
                          text);
     float b = strtof(end + 1, &end2);
-    if (end2 == end + 1 || *end2)
+    if (isspace((unsigned char)end[1]) || end2 == end + 1 || *end2)
         return error_set(err, HASTEN_ERR_USAGE, "option --logit-bias: '%s' (expected ID=B, such as 42=-1.5)",
                          text);
     *out = (struct logit_bias){(int32_t)id, b};

@@ -2,6 +2,7 @@
 #include "cli/session.h"
 #include "base/clock.h"
 #include "base/limits.h"
+#include <jansson.h>
 
 static const struct option_def model_defs[] = {
     {"model", "m", OPT_STRING, offsetof(struct model_args, model), 0, 0, NULL, "MODEL",
@@ -9,13 +10,15 @@ static const struct option_def model_defs[] = {
     {"threads", "t", OPT_INT, offsetof(struct model_args, n_threads), 0, LIMIT_THREADS, "0", "N",
      "workers; 0: as affinity and cgroup allow"},
     {"ctx-size", "c n-ctx", OPT_INT, offsetof(struct model_args, n_ctx), 0, LIMIT_CONTEXT, "0", "N",
-     "context in tokens; 0: the smaller of 4096 and the model's"},
-    {"batch-size", "b n-batch", OPT_INT, offsetof(struct model_args, n_batch), 1, LIMIT_BATCH_ROWS, "512",
-     "N", "rows of one step"},
+     "context in tokens; 0: eval 512, bench what it needs, else the model's up to 4096"},
+    {"batch-size", "b ub n-batch ubatch-size", OPT_INT, offsetof(struct model_args, n_batch), 1,
+     LIMIT_BATCH_ROWS, "512", "N", "rows of one step"},
     {"memory", NULL, OPT_SIZE, offsetof(struct model_args, memory), 0, 0, NULL, "LIMIT",
-     "refuse to start when more is needed (512M, 4G)"},
-    {"cache-type", "ctk", OPT_CHOICE, offsetof(struct model_args, cache_type), 0, 0, NULL, "f16|f32",
-     "how keys and values are kept [f16; f32 with --reference]"},
+     "refuse to start when more is needed (512M, 4G); 0: no limit"},
+    {"cache-type", "ctk cache-type-k", OPT_CHOICE, offsetof(struct model_args, cache_type), 0, 0, NULL,
+     "f16|f32", "how keys and values are kept [f16; f32 with --reference]"},
+    {"cache-type-v", "ctv", OPT_CHOICE, offsetof(struct model_args, cache_type_v), 0, 0, NULL, "f16|f32",
+     "the same for values; must equal -ctk today"},
     {"reference", NULL, OPT_FLAG, offsetof(struct model_args, reference), 0, 0, NULL, NULL,
      "plain C in float: slow, the truth"},
 };
@@ -38,18 +41,23 @@ const char *model_argument(const struct model_args *args, const struct option_po
     return args->model;
 }
 
-void model_settings(const struct model_args *args, const struct option_group *g,
-                    struct hasten_engine_settings *s)
+hasten_status model_settings(const struct model_args *args, const struct option_group *g,
+                             struct hasten_engine_settings *s, struct hasten_error *err)
 {
+    bool k = option_given(g, "cache-type"), v = option_given(g, "cache-type-v");
     hasten_engine_default_settings(s);
     s->n_threads = args->n_threads;
     s->n_ctx = args->n_ctx;
     s->n_batch = args->n_batch;
     s->memory_limit = args->memory;
     s->reference = args->reference;
-    s->kv_type = option_given(g, "cache-type") ? (enum hasten_kv_type)args->cache_type
-                 : args->reference             ? HASTEN_KV_F32
-                                               : HASTEN_KV_F16;
+    s->kv_type = k || v            ? (enum hasten_kv_type)(k ? args->cache_type : args->cache_type_v)
+                 : args->reference ? HASTEN_KV_F32
+                                   : HASTEN_KV_F16;
+    if (k && v && args->cache_type != args->cache_type_v)
+        return error_set(err, HASTEN_ERR_USAGE,
+                         "-ctk and -ctv: unsupported combination (expected the same type for both)");
+    return HASTEN_OK;
 }
 
 hasten_status model_text_open(const char *arg, struct model_text *out, struct hasten_error *err)
@@ -70,6 +78,27 @@ void model_text_close(struct model_text *t)
     gguf_close(t->gguf);
     buf_free(&t->path);
     *t = (struct model_text){0};
+}
+
+hasten_status cli_read_ids(const char *path, int32_t n_vocab, struct tokens *ids, struct hasten_error *err)
+{
+    const char *name = cli_input_name(path);
+    json_t *v = NULL;
+    hasten_status st = cli_read_json(path, &v, err);
+    if (!st && !json_is_array(v))
+        st = error_set(err, HASTEN_ERR_FILE, "%s: not a JSON array (expected token ids, [1,2,3])", name);
+    for (size_t i = 0; i < json_array_size(v) && !st; i++) {
+        const json_t *x = json_array_get(v, i);
+        json_int_t id = json_is_integer(x) ? json_integer_value(x) : -1;
+        if (id < 0 || id >= n_vocab)
+            st = error_set(err, HASTEN_ERR_FILE,
+                           "%s: element %zu is not a token id (expected an integer from 0 to %d)", name, i,
+                           (int)n_vocab - 1);
+        else if (tokens_push(ids, (int32_t)id))
+            st = error_set(err, HASTEN_ERR_MEMORY, "%s: out of memory", name);
+    }
+    json_decref(v);
+    return st;
 }
 
 hasten_status session_open(const char *arg, const struct hasten_engine_settings *settings, struct ui *ui,

@@ -9,18 +9,18 @@ struct model_args {
     const char *model;
     int32_t n_threads, n_ctx, n_batch;
     uint64_t memory;
-    int cache_type; /* enum hasten_kv_type */
+    int cache_type, cache_type_v; /* enum hasten_kv_type */
     bool reference;
 };
 
 /* The group "Model:". Initialise args with zeros. */
 struct option_group model_group(struct model_args *args);
-/* MODEL: positional or -m. Returns NULL after setting err (usage) when missing or given twice. */
+/* MODEL: positional or -m. Returns NULL after setting err (usage) when missing. */
 const char *model_argument(const struct model_args *args, const struct option_positionals *pos,
                            struct hasten_error *err);
-/* Engine settings; g says what was given (--reference without --cache-type keeps KV in f32). */
-void model_settings(const struct model_args *args, const struct option_group *g,
-                    struct hasten_engine_settings *s);
+/* Engine settings, HASTEN_ERR_USAGE for keys and values of different types; g says what was given (--reference without --cache-type keeps KV in f32). */
+hasten_status model_settings(const struct model_args *args, const struct option_group *g,
+                             struct hasten_engine_settings *s, struct hasten_error *err);
 
 /* A file with its vocabulary, for commands that need no tensors. Zero-initialise. */
 struct model_text {
@@ -30,6 +30,9 @@ struct model_text {
 };
 hasten_status model_text_open(const char *arg, struct model_text *out, struct hasten_error *err);
 void model_text_close(struct model_text *t);
+
+/* Token ids below n_vocab from a file with a JSON array, or stdin for "-"; appended. */
+hasten_status cli_read_ids(const char *path, int32_t n_vocab, struct tokens *ids, struct hasten_error *err);
 
 /* A model, its engine and one sequence. Zero-initialise. */
 struct session {

@@ -1,13 +1,17 @@
 /* Output manners: notes, progress, errors, JSON to stdout (cli.h). The only place that knows whether stderr is
  * a terminal. */
 #include "base/clock.h"
+#include "base/file.h"
+#include "base/limits.h"
 #include "base/mem.h"
 #include "cli/cli.h"
+#include "text/template.h"
 #include "text/unicode.h"
 #include <errno.h>
 #include <jansson.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -21,7 +25,8 @@ static const struct option_def ui_defs[] = {
 
 struct option_group ui_group(struct ui *ui)
 {
-    return (struct option_group){.title = "Output:", .defs = ui_defs, .n = 4, .dst = ui};
+    return (struct option_group){
+        .title = "Output:", .defs = ui_defs, .n = 4, .dst = ui, .exclusive = "quiet verbose"};
 }
 
 int cli_fail(const struct hasten_error *err)
@@ -59,11 +64,28 @@ static int print_help(const struct command *c, const struct option_group *groups
     return cli_finish(bad ? 4 : 0);
 }
 
+/* What no table of options can say: two models, an environment variable that is no option. */
+static hasten_status check_parsed(const struct option_group *groups, int n_groups,
+                                  const struct option_positionals *pos, struct hasten_error *err)
+{
+    const char *cpu = getenv("HASTEN_CPU");
+    for (int i = 0; i < n_groups; i++)
+        if (pos->n > 0 && option_on_line(&groups[i], "model"))
+            return error_set(err, HASTEN_ERR_USAGE, "both --model and '%s' (expected one MODEL)",
+                             pos->items[0]);
+    if (cpu && *cpu && strcmp(cpu, "plain") != 0 && strcmp(cpu, "avx2") != 0 && strcmp(cpu, "avx512") != 0)
+        return error_set(err, HASTEN_ERR_USAGE,
+                         "environment HASTEN_CPU: unknown value '%s' (expected plain, avx2 or avx512)", cpu);
+    return HASTEN_OK;
+}
+
 int command_parse(const struct command *c, struct ui *ui, struct option_group *groups, int n_groups,
                   int max_positional, int argc, char **argv, struct option_positionals *pos)
 {
     struct hasten_error err;
     hasten_status st = options_parse(groups, n_groups, max_positional, argc, argv, pos, &err);
+    if (!st)
+        st = check_parsed(groups, n_groups, pos, &err);
     if (ui->help && (!st || st == HASTEN_ERR_USAGE)) {
         int rc = print_help(c, groups, n_groups);
         options_free(groups, n_groups);
@@ -74,6 +96,17 @@ int command_parse(const struct command *c, struct ui *ui, struct option_group *g
     options_free(groups, n_groups);
     error_prefix(&err, "%s", c->name);
     return cli_fail(&err);
+}
+
+hasten_status cli_read_json(const char *path, json_t **out, struct hasten_error *err)
+{
+    char *text = NULL;
+    size_t len = 0;
+    hasten_status st = file_slurp(path, LIMIT_JSON_BYTES, &text, &len, err);
+    if (!st)
+        st = json_parse(cli_input_name(path), text, len, out, err);
+    mem_free(text);
+    return st;
 }
 
 static bool may_talk(const struct ui *ui)
@@ -98,6 +131,21 @@ void ui_note(struct ui *ui, const char *fmt, ...)
     va_start(ap, fmt);
     say(ui, fmt, ap);
     va_end(ap);
+}
+
+void ui_warn(struct ui *ui, const char *fmt, ...)
+{
+    if (ui->quiet)
+        return;
+    va_list ap;
+    va_start(ap, fmt);
+    say(ui, fmt, ap);
+    va_end(ap);
+}
+
+const char *cli_input_name(const char *path)
+{
+    return !path || strcmp(path, "-") == 0 ? "stdin" : path;
 }
 
 void ui_detail(struct ui *ui, const char *fmt, ...)
@@ -178,6 +226,11 @@ json_t *json_bytes(const char *data, size_t len)
 
 int cli_json(json_t *v)
 {
+    return cli_json_to(stdout, v);
+}
+
+int cli_json_to(FILE *to, json_t *v)
+{
     char *text = v ? json_dumps(v, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
     json_decref(v);
     if (!text) {
@@ -185,7 +238,7 @@ int cli_json(json_t *v)
         error_set(&err, HASTEN_ERR_MEMORY, "printing the result: out of memory");
         return cli_fail(&err);
     }
-    puts(text);
+    fprintf(to, "%s\n", text);
     mem_free(text); /* main made the door jansson's allocator */
     return cli_finish(0);
 }

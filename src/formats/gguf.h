@@ -85,6 +85,20 @@ hasten_status gguf_array_f32(const struct gguf *g, const char *key, float *out, 
 hasten_status gguf_array_i32(const struct gguf *g, const char *key, int32_t *out, int64_t n,
                              struct hasten_error *err);
 
+/* Value of key i, for readers that do not know the key: a scalar, or element `element` of an array (which must
+ * exist; arrays of arrays have none). Whole numbers are sign and magnitude, so that every u64 and i64 fits. */
+struct gguf_value {
+    enum gguf_value_type type;
+    bool boolean, negative;
+    uint64_t magnitude;
+    double real;         /* GGUF_F32, GGUF_F64 */
+    struct gguf_str str; /* into the map */
+};
+void gguf_value_at(const struct gguf *g, int64_t i, int64_t element, struct gguf_value *out);
+/* Element type and count of key i; GGUF_ARRAY's n, else 1. */
+enum gguf_value_type gguf_value_elements(const struct gguf *g, int64_t i, int64_t *n);
+const char *gguf_value_type_name(enum gguf_value_type type); /* "u32", "string", "array" */
+
 /* Writes "value" as JSON-ish text for display (arrays shortened to their first elements). */
 void gguf_value_text(const struct gguf *g, int64_t i, char *out, size_t out_size);
 

