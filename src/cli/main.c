@@ -11,10 +11,14 @@ static const struct command commands[] = {
     {"run", "MODEL [-p TEXT | -f FILE | < FILE]", "answer a prompt, or chat in the terminal",
      "Without a prompt on a terminal it is a chat: /help lists its commands, Ctrl-C stops an answer.\n"
      "Without -p and -f, and when stdin is not a terminal, stdin is the prompt.\n"
+     "An empty prompt is an error; so is a system prompt that no chat template would hold (--raw).\n"
+     "In the JSON, timings.predicted_n counts the token that ended the turn; tokens does not hold it.\n"
      "--turns FILE answers the user messages of a JSON array one after another in one conversation and\n"
      "prints one JSON object per turn (a chat for scripts).\n",
      cmd_run},
-    {"tokenize", "MODEL [--special] [--no-bos] < text", "text to token ids, as a JSON array", NULL,
+    {"tokenize", "MODEL [--special] [--no-bos] < text", "text to token ids, as a JSON array",
+     "Ids are those of the model's reference tokenizer. Where they stand for less than the text (bytes without a\n"
+     "token, normalisation), one line on stderr says so; -q silences it.\n",
      cmd_tokenize},
     {"detokenize", "MODEL [--special] < ids", "token ids (a JSON array) back to bytes", NULL, cmd_detokenize},
     {"template", "MODEL [--add-generation-prompt] [--tools FILE] < messages.json",
@@ -22,12 +26,17 @@ static const struct command commands[] = {
     {"info", "MODEL [--tensors]", "what is in a model file, and the memory it needs", NULL, cmd_info},
     {"eval", "MODEL (--ppl FILE | --ids FILE) [-c N] [--stride N]", "perplexity of a text; raw logits",
      "The text is cut into windows of -c tokens, each evaluated from an empty context; every token after the\n"
-     "first of a window is scored (with --stride: every token not scored before). --logits writes one row of\n"
-     "n_vocab float32 per scored token, in order.\n",
+     "first of a window is scored (with --stride: every token not scored before). -c 0 is 512. --logits writes one\n"
+     "row of n_vocab float32 per scored token, in order; with --logits - they go to stdout and the result to\n"
+     "stderr.\n",
      cmd_eval},
     {"bench", "MODEL [-p N] [-n N] [-d N] [-r N]", "speed of prefill and decode", NULL, cmd_bench},
-    {"pull", "NAME...", "fetch models of the built-in table into the cache", NULL, cmd_pull},
-    {"doctor", "", "what this machine can do, and what Hasten makes of it", NULL, cmd_doctor},
+    {"pull", "NAME...", "fetch models of the built-in table into the cache",
+     "All names are checked before the first is fetched. What is in the cache is hashed, not trusted. The cache\n"
+     "is HASTEN_CACHE, else XDG_CACHE_HOME/hasten, else ~/.cache/hasten.\n",
+     cmd_pull},
+    {"doctor", "", "what this machine can do, and what Hasten makes of it",
+     "HASTEN_CPU (plain, avx2 or avx512) bounds the instructions that any command uses.\n", cmd_doctor},
     {"help", "[COMMAND]", "help on a command", NULL, cmd_help},
 };
 
