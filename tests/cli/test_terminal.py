@@ -80,6 +80,30 @@ class Chat(unittest.TestCase):
         t.send(b"/exit\n")
         self.assertEqual(t.close(), 0)
 
+    def test_json_is_refused(self):
+        """A chat prints no JSON, so it does not take --json; with a prompt it does."""
+        t = Terminal("run", MODEL, "--json")
+        t.until(b"--json in a chat (expected -p, -f or --turns with it)")
+        self.assertEqual(t.close(), 2)
+        t = Terminal("run", MODEL, "--json", "-p", "x", "-n", "1")
+        t.until(b'"finish_reason"')
+        self.assertEqual(t.close(), 0)
+
+    def test_system_prompt_without_template(self):
+        t = Terminal("run", MODEL, "--raw", "-n", "2")
+        t.until(b"> ")
+        t.send(b"/system Be brief.\n")
+        t.until(b"there is no chat template to hold it")
+        t.until(b"> ")
+        t.send(b"/exit\n")
+        self.assertEqual(t.close(), 0)
+
+    def test_logits_are_no_text(self):
+        (WORK / "short").write_text("the water is cold")
+        t = Terminal("eval", MODEL, "--ppl", str(WORK / "short"), "--logits", "-")
+        t.until(b"--logits - on a terminal")
+        self.assertEqual(t.close(), 2)
+
     def test_end_of_file_leaves(self):
         t = Terminal("run", MODEL, "-n", "5")
         t.until(b"> ")
