@@ -128,7 +128,7 @@ static int run_with(struct run_args *a, struct session *s, struct sampling *law,
 static hasten_status check_use(const struct run_args *a, const struct option_group *groups, bool chat,
                                struct hasten_error *err)
 {
-    if (chat && a->ui.json)
+    if (chat && option_on_line(&groups[0], "json"))
         return error_set(err, HASTEN_ERR_USAGE, "run: --json in a chat (expected -p, -f or --turns with it)");
     if (option_on_line(&groups[3], "logprobs") && !a->ui.json && !a->turns)
         return error_set(err, HASTEN_ERR_USAGE, "run: --logprobs without --json (expected both)");

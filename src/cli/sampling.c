@@ -1,5 +1,6 @@
 /* The sampling law of a run: which value comes from an option, which from the file, which is the default
  * (generate.h declares it beside the loop that uses it). */
+#include "base/limits.h"
 #include "base/rng.h"
 #include "cli/generate.h"
 #include <ctype.h>
@@ -145,8 +146,26 @@ static hasten_status take_biases(const struct sample_args *a, const struct sessi
     return HASTEN_OK;
 }
 
+/* The detokeniser has the same bounds; here they are a wrong option. */
+static hasten_status check_stops(const struct sample_args *a, struct hasten_error *err)
+{
+    if (a->stops.n > LIMIT_STOP_STRINGS)
+        return error_set(err, HASTEN_ERR_USAGE, "option --stop: given %d times (expected at most %d)",
+                         a->stops.n, LIMIT_STOP_STRINGS);
+    for (int i = 0; i < a->stops.n; i++) {
+        size_t len = strlen(a->stops.items[i]);
+        if (len == 0 || len > LIMIT_STOP_BYTES)
+            return error_set(err, HASTEN_ERR_USAGE, "option --stop: a text of %zu bytes (expected 1 to %d)",
+                             len, LIMIT_STOP_BYTES);
+    }
+    return HASTEN_OK;
+}
+
 static hasten_status take_stops(const struct sample_args *a, struct sampling *out, struct hasten_error *err)
 {
+    hasten_status st = check_stops(a, err);
+    if (st)
+        return st;
     out->stops = mem_array((size_t)a->stops.n + 1, sizeof *out->stops);
     if (!out->stops)
         return error_set(err, HASTEN_ERR_MEMORY, "sampling: out of memory");

@@ -18,3 +18,4 @@ HASTEN_IDS=nothing hasten eval $M --ppl f --json >out; echo "ppl beats ids: $?"
 HASTEN_CPU=avx51 hasten run $M -p hi; echo $?
 HASTEN_CPU=avx51 hasten doctor; echo $?
 HASTEN_CPU= hasten tokenize $M -p hi >out; echo "empty HASTEN_CPU: $?"
+HASTEN_STOP= hasten run $M -p hi; echo $?
