@@ -49,8 +49,10 @@ static int next_character(EditLine *el, wchar_t *out)
         const int n = wait_for_byte(&byte);
         if (n <= 0)
             return n;
+        if (byte == 0) /* also what a Ctrl-D becomes that came before the terminal was in raw mode */
+            continue;
         const size_t used = mbrtowc(out, &byte, 1, &state);
-        if (used == 0 || used == 1)
+        if (used == 1)
             return 1;
         if (used == (size_t)-1) { /* not of this locale's encoding: dropped */
             memset(&state, 0, sizeof state);
@@ -130,11 +132,9 @@ static bool slash(struct chat *c, const char *line)
 static bool one_line(struct chat *c, EditLine *el, History *h)
 {
     int n = 0;
-    interrupt_arm();
+    interrupt_clear();
     const char *got = el_gets(el, &n);
-    bool interrupted = interrupt_seen();
-    interrupt_disarm();
-    if (interrupted) {
+    if (interrupt_seen()) {
         fputs("\n", stderr);
         el_reset(el);
         return true;
@@ -179,8 +179,10 @@ int chat_loop(struct chat *c)
     el_set(el, EL_GETCFN, next_character);
     el_source(el, NULL);
     ui_note(c->ui, "chat with %s; /help lists the commands", c->session->path.data);
+    interrupt_arm();
     while (one_line(c, el, h))
         ;
+    interrupt_disarm();
     el_end(el);
     history_end(h);
     return cli_finish(0);

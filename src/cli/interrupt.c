@@ -1,12 +1,14 @@
 /* Ctrl-C. A signal handler can reach nothing but static storage, so the flag here is the one piece of mutable
  * global state of the command (the library has none). While armed, the first SIGINT sets the flag, which the
- * engine polls; a second one before the flag is cleared ends the process with 130. */
+ * engine polls; a second one before the flag is cleared ends the process with 130. Arming nests: a chat stays armed
+ * from end to end, so that no Ctrl-C finds the program without a handler. */
 #include "cli/cli.h"
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
 static volatile int flag;
+static int depth; /* arms not yet disarmed */
 
 static void on_interrupt(int sig)
 {
@@ -28,14 +30,17 @@ static void set_handler(void (*fn)(int))
 
 const volatile int *interrupt_arm(void)
 {
-    flag = 0;
-    set_handler(on_interrupt);
+    if (depth++ == 0) {
+        flag = 0;
+        set_handler(on_interrupt);
+    }
     return &flag;
 }
 
 void interrupt_disarm(void)
 {
-    set_handler(SIG_DFL);
+    if (--depth == 0)
+        set_handler(SIG_DFL);
 }
 
 bool interrupt_seen(void)
