@@ -44,7 +44,7 @@ struct hasten_engine_settings {
     int32_t n_ctx;        /* positions of one sequence; 0: the smaller of 4,096 and the model's context */
     int32_t n_seq_max;    /* sequences alive at once; default 1 */
     int32_t n_batch;      /* rows of one step, 1..4096; default 512 */
-    int32_t n_logits;     /* rows of logits handed to the sink at once, 1..64; default 8 */
+    int32_t n_logits;     /* rows of logits handed to the sink at once, 1..64; 0: n_seq_max, at least 8 */
     int64_t kv_positions; /* positions of KV for all sequences together; 0: n_ctx * n_seq_max */
     enum hasten_kv_type kv_type; /* default f16 */
     uint64_t memory_limit;       /* bytes, anonymous memory plus mapped file; 0: no limit */

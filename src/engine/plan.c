@@ -16,8 +16,7 @@
 
 void hasten_engine_default_settings(struct hasten_engine_settings *s)
 {
-    *s = (struct hasten_engine_settings){
-        .n_seq_max = 1, .n_batch = 512, .n_logits = 8, .kv_type = HASTEN_KV_F16};
+    *s = (struct hasten_engine_settings){.n_seq_max = 1, .n_batch = 512, .kv_type = HASTEN_KV_F16};
 }
 
 static hasten_status check_range(const char *name, int64_t v, int64_t lo, int64_t hi,
@@ -37,6 +36,10 @@ hasten_status engine_settle(const struct hasten_model *m, struct hasten_engine_s
         s->n_ctx = m->desc.n_ctx_train < 4096 ? m->desc.n_ctx_train : 4096;
     if (s->n_threads == 0)
         s->n_threads = pool_default_threads();
+    if (s->n_logits == 0) /* a decode step of all sequences reads the head once */
+        s->n_logits = s->n_seq_max < 8                   ? 8
+                      : s->n_seq_max < ENGINE_MAX_LOGITS ? s->n_seq_max
+                                                         : ENGINE_MAX_LOGITS;
     if ((st = check_range("n_ctx", s->n_ctx, 1, LIMIT_CONTEXT, err)) ||
         (st = check_range("n_threads", s->n_threads, 1, LIMIT_THREADS, err)) ||
         (st = check_range("n_seq_max", s->n_seq_max, 1, 65536, err)) ||
