@@ -337,6 +337,13 @@ int file_exists(const char *path)
     return op_begin() != FAIL && stat(path, &st) == 0;
 }
 
+int file_same(const char *a, const char *b)
+{
+    struct stat sa, sb;
+    return op_begin() != FAIL && stat(a, &sa) == 0 && stat(b, &sb) == 0 && sa.st_dev == sb.st_dev &&
+           sa.st_ino == sb.st_ino;
+}
+
 /* ---- whole files ------------------------------------------------------------------------------------------- */
 
 hasten_status file_map(struct file *f, const void **data, uint64_t *size, struct hasten_error *err)

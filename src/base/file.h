@@ -28,6 +28,7 @@ hasten_status file_rename(const char *from, const char *to, struct hasten_error 
 hasten_status file_unlink(const char *path, struct hasten_error *err);
 hasten_status file_mkdirs(const char *path, struct hasten_error *err); /* like mkdir -p, mode 0700 */
 int file_exists(const char *path);
+int file_same(const char *a, const char *b); /* 1: both exist and are one file, whatever the paths say */
 
 /* Read-only private map of a whole file. Stays valid after file_close. */
 hasten_status file_map(struct file *f, const void **data, uint64_t *size, struct hasten_error *err);

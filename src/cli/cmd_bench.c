@@ -130,6 +130,8 @@ static hasten_status measure(const struct bench_args *a, struct session *s, cons
     }
     ui_progress_end(ui);
     interrupt_disarm();
+    if (st == HASTEN_ERR_CANCELLED)
+        error_set(err, st, "bench: interrupted after %d of %d repetitions", prefill->n, (int)a->repeat);
     return st;
 }
 
@@ -174,7 +176,7 @@ static int bench(struct bench_args *a, const struct option_group *groups, const 
         st = error_set(&err, HASTEN_ERR_MEMORY, "bench: out of memory");
     if (!st && n > settings.n_ctx)
         st = error_set(&err, HASTEN_ERR_USAGE,
-                       "bench: -d with -p or -n needs %lld positions (expected at most -c %d)", (long long)n,
+                       "bench: depth and tokens need %lld positions (expected at most -c %d)", (long long)n,
                        (int)settings.n_ctx);
     if (!st)
         st = session_open(model, &settings, &a->ui, &s, &err);

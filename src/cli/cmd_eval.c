@@ -137,6 +137,9 @@ static hasten_status run_windows(struct evaluation *e, int32_t n_ctx, int32_t st
     }
     ui_progress_end(e->ui);
     interrupt_disarm();
+    if (st == HASTEN_ERR_CANCELLED)
+        error_set(err, st, "eval: interrupted after %lld of %lld tokens", (long long)e->n_scored,
+                  (long long)e->n_to_score);
     return st;
 }
 
@@ -176,6 +179,18 @@ static int report(const struct evaluation *e, int32_t n_ctx, int32_t stride)
     return cli_finish(0);
 }
 
+/* The output must not be one of the inputs: opening it would empty them (and the model is mapped). */
+static hasten_status check_output(const struct evaluation *e, struct hasten_error *err)
+{
+    const char *inputs[] = {e->s.path.data, e->args->ppl, e->args->ids};
+    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++)
+        if (inputs[i] && file_same(inputs[i], e->args->logits))
+            return error_set(err, HASTEN_ERR_USAGE,
+                             "eval: --logits %s is the input %s (expected another file)", e->args->logits,
+                             inputs[i]);
+    return HASTEN_OK;
+}
+
 static int eval(struct eval_args *a, const struct option_group *groups, const char *model)
 {
     struct hasten_error err;
@@ -196,6 +211,8 @@ static int eval(struct eval_args *a, const struct option_group *groups, const ch
         st = session_open(model, &settings, &a->ui, &e.s, &err);
     if (!st)
         st = read_tokens(&e, &err);
+    if (!st && a->logits && !e.to_stdout)
+        st = check_output(&e, &err);
     if (!st && a->logits && !e.to_stdout)
         st = file_open(a->logits, FILE_WRITE_TRUNC, &e.out, &err);
     e.n_to_score = st ? 0 : count_targets(e.ids.n, n_ctx, stride);

@@ -206,6 +206,7 @@ class OneShot(unittest.TestCase):
         p.send_signal(signal.SIGINT)
         out, err = p.communicate(timeout=60)
         self.assertEqual((p.returncode, out), (130, b""))
+        self.assertIn(b"eval: interrupted after", err)
         self.assertEqual(err.count(b"\n"), 1)
 
     def test_progress_only_on_a_terminal(self):
