@@ -200,6 +200,8 @@ static int eval(struct eval_args *a, const struct option_group *groups, const ch
     if (settings.n_ctx == 0)
         settings.n_ctx = EVAL_DEFAULT_CONTEXT;
     int32_t n_ctx = settings.n_ctx, stride = a->stride ? a->stride : n_ctx;
+    if (stride > n_ctx && !option_on_line(&groups[1], "stride")) /* the environment yields to -c */
+        stride = n_ctx;
     e.to_stdout = a->logits && strcmp(a->logits, "-") == 0;
     if (!st && e.to_stdout && isatty(STDOUT_FILENO))
         st = error_set(&err, HASTEN_ERR_USAGE, "eval: --logits - on a terminal (expected a pipe or a file)");
