@@ -39,9 +39,14 @@ hasten_status cache_path(const struct table_model *m, struct buf *out, struct ha
 
 static hasten_status no_such_model(const char *arg, struct hasten_error *err)
 {
+    const char *near = model_table_nearest(arg, true);
+    if (near)
+        return error_set(err, HASTEN_ERR_FILE, "opening model '%s': no such file (did you mean %s?)", arg,
+                         near);
     struct buf names = {0};
     for (int i = 0; model_table_at(i); i++)
-        if (buf_printf(&names, "%s%s", i ? ", " : "", model_table_at(i)->name))
+        if (model_table_runs(model_table_at(i)) &&
+            buf_printf(&names, "%s%s", names.len ? ", " : "", model_table_at(i)->name))
             break;
     error_set(err, HASTEN_ERR_FILE, "opening model '%s': no such file (expected a path, or one of %s)", arg,
               names.data ? names.data : "");

@@ -24,6 +24,10 @@ struct table_model {
 };
 const struct table_model *model_table_find(const char *name);
 const struct table_model *model_table_at(int i); /* NULL after the last */
+/* Can the commands open it (a GGUF file)? */
+bool model_table_runs(const struct table_model *m);
+/* The name nearest to a mistyped one, or NULL; runs: only of models that the commands can open. */
+const char *model_table_nearest(const char *name, bool runs);
 
 /* "…/models" into out. HASTEN_ERR_USAGE when neither variable nor HOME is set. */
 hasten_status cache_models_dir(struct buf *out, struct hasten_error *err);

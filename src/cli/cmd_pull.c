@@ -379,15 +379,21 @@ int cmd_pull(const struct command *c, int argc, char **argv)
     int rc = command_parse(c, &a.ui, groups, 2, OPTION_MAX_POSITIONAL, argc, argv, &pos);
     if (rc >= 0)
         return rc;
+    if (pos.n > 0 && !option_on_line(&groups[1], "list")) /* names beat the environment */
+        a.list = false;
     if (a.list && pos.n > 0)
         return cli_usage(c, "both --list and '%s' (expected one of them)", pos.items[0]);
     if (a.list)
         return a.ui.json ? list_json() : list_table();
     if (pos.n == 0)
         return cli_usage(c, "no NAME (hasten pull --list shows the table)");
-    for (int i = 0; i < pos.n; i++) /* all names before the first is fetched */
+    for (int i = 0; i < pos.n; i++) { /* all names before the first is fetched */
+        const char *near = model_table_find(pos.items[i]) ? NULL : model_table_nearest(pos.items[i], false);
+        if (near)
+            return cli_usage(c, "unknown model '%s' (did you mean %s?)", pos.items[i], near);
         if (!model_table_find(pos.items[i]))
             return cli_usage(c, "unknown model '%s' (hasten pull --list shows the table)", pos.items[i]);
+    }
     for (int i = 0; i < pos.n; i++) {
         rc = pull_one(&a.ui, model_table_find(pos.items[i]));
         if (rc)

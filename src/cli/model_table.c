@@ -1,5 +1,6 @@
 /* The models that `hasten pull NAME` knows: names, packages, sizes, hashes. Data only. */
 #include "cli/cache.h"
+#include "cli/options.h"
 #include <stddef.h>
 #include <string.h>
 
@@ -34,4 +35,20 @@ const struct table_model *model_table_find(const char *name)
         if (strcmp(table[i].name, name) == 0)
             return &table[i];
     return NULL;
+}
+
+bool model_table_runs(const struct table_model *m)
+{
+    size_t len = strlen(m->file);
+    return len > 5 && strcmp(m->file + len - 5, ".gguf") == 0;
+}
+
+const char *model_table_nearest(const char *name, bool runs)
+{
+    const char *names[sizeof table / sizeof *table];
+    int n = 0;
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        if (!runs || model_table_runs(&table[i]))
+            names[n++] = table[i].name;
+    return nearest_word(name, names, n);
 }
