@@ -108,11 +108,17 @@ static hasten_status find_prompt(const struct run_args *a, char **text, size_t *
     return file_slurp(a->file ? a->file : "-", LIMIT_TEXT_BYTES, text, len, err);
 }
 
-static int run_with(struct run_args *a, struct session *s, struct sampling *law, const char *text, size_t len)
+/* Not system_on_line: the system prompt is the environment's, and a model that cannot hold one goes without. */
+static int run_with(struct run_args *a, bool system_on_line, struct session *s, struct sampling *law,
+                    const char *text, size_t len)
 {
     struct chat c = {0};
     struct hasten_error err;
-    hasten_status st = chat_open(&c, s, law, &a->ui, a->raw, a->system, &err);
+    hasten_status st = chat_open(&c, s, law, &a->ui, a->raw, system_on_line ? a->system : NULL, &err);
+    if (!st && a->system && !system_on_line && c.prompter && chat_restart(&c, a->system, &err)) {
+        st = err.status;
+        chat_close(&c);
+    }
     if (!st && text && len == 0 && c.prompter) {
         st = error_set(&err, HASTEN_ERR_USAGE, "run: empty prompt (expected text; --raw takes none)");
         chat_close(&c);
@@ -165,7 +171,7 @@ static int run(struct run_args *a, struct option_group *groups, const struct opt
         st = sampling_open(&a->sample, &groups[3], &s, &law, &err);
     if (!st)
         note_long_context(a, &s);
-    int rc = st ? cli_fail(&err) : run_with(a, &s, &law, text, len);
+    int rc = st ? cli_fail(&err) : run_with(a, option_on_line(&groups[1], "system"), &s, &law, text, len);
     sampling_close(&law);
     session_close(&s);
     mem_free(text);

@@ -87,6 +87,11 @@ int cmd_template(const struct command *c, int argc, char **argv)
     int rc = command_parse(c, &a.ui, groups, 2, 1, argc, argv, &pos);
     if (rc >= 0)
         return rc;
+    bool env_file = option_given(&groups[1], "file") && !option_on_line(&groups[1], "file");
+    bool from_stdin = strcmp(cli_input_name(a.file), "stdin") == 0;
+    if (from_stdin && a.tools && strcmp(a.tools, "-") == 0 && !option_on_line(&groups[1], "tools") &&
+        !env_file)
+        a.tools = NULL; /* the command line gave stdin to the messages */
     const char *model = pos.n ? pos.items[0] : a.model;
     if (!model)
         return cli_usage(c, "no MODEL (expected a GGUF file or a name such as smollm2)");

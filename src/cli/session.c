@@ -44,7 +44,10 @@ const char *model_argument(const struct model_args *args, const struct option_po
 hasten_status model_settings(const struct model_args *args, const struct option_group *g,
                              struct hasten_engine_settings *s, struct hasten_error *err)
 {
-    bool k = option_given(g, "cache-type"), v = option_given(g, "cache-type-v");
+    /* One type serves both, so a type on the command line beats the other's environment. */
+    bool line = option_on_line(g, "cache-type") || option_on_line(g, "cache-type-v");
+    bool k = line ? option_on_line(g, "cache-type") : option_given(g, "cache-type");
+    bool v = line ? option_on_line(g, "cache-type-v") : option_given(g, "cache-type-v");
     hasten_engine_default_settings(s);
     s->n_threads = args->n_threads;
     s->n_ctx = args->n_ctx;

@@ -19,3 +19,17 @@ HASTEN_CPU=avx51 hasten run $M -p hi; echo $?
 HASTEN_CPU=avx51 hasten doctor; echo $?
 HASTEN_CPU= hasten tokenize $M -p hi >out; echo "empty HASTEN_CPU: $?"
 HASTEN_STOP= hasten run $M -p hi; echo $?
+# Combinations that no table says: one type for keys and values, a list or names, a system prompt nothing holds.
+HASTEN_CACHE_TYPE=f32 hasten run $M -p hi -ctv f16 >out; echo "-ctv beats -ctk: $?"
+HASTEN_CACHE_TYPE_V=f32 hasten run $M -p hi -ctk f16 >out; echo "-ctk beats -ctv: $?"
+HASTEN_CACHE_TYPE=f16 HASTEN_CACHE_TYPE_V=f32 hasten run $M -p hi; echo $?
+HASTEN_LIST=1 hasten pull nothing; echo $?
+HASTEN_LIST=1 HASTEN_JSON=0 hasten pull | wc -l
+LC_ALL=C sed 's/tokenizer.chat_template/tokenizer.chat_tampleta/' $M >plain.gguf
+HASTEN_RAW=0 HASTEN_SYSTEM=s hasten run plain.gguf -p hi | sed 's/"timings.*//' | cmp - a && echo no template: system ignored
+HASTEN_RAW=0 HASTEN_SYSTEM=s hasten run $M -p hi | sed 's/"timings.*//' >c
+HASTEN_RAW=0 hasten run $M -p hi -sys s | sed 's/"timings.*//' | cmp - c && echo template: system taken
+echo '[{"role":"user","content":"hi"}]' >m.json
+hasten template $M <m.json >c
+HASTEN_TOOLS=- hasten template $M <m.json | cmp - c && echo messages beat tools
+HASTEN_TOOLS=- HASTEN_FILE=- hasten template $M <m.json; echo $?
