@@ -348,6 +348,15 @@ static hasten_status refuse_rivals(const struct option_group *groups, int n_grou
     return HASTEN_OK;
 }
 
+/* Is it the whole of an option's long spelling? As a value it is far likelier a value forgotten. */
+static bool is_long_option(struct option_group *groups, int n_groups, const char *text)
+{
+    struct option_group *g = NULL;
+    int index = 0;
+    return strncmp(text, "--", 2) == 0 && strlen(text) > 3 &&
+           find(groups, n_groups, text + 2, strlen(text + 2), &g, &index);
+}
+
 static hasten_status take_option(struct option_group *groups, int n_groups, int argc, char **argv, int *i,
                                  struct hasten_error *err)
 {
@@ -364,6 +373,10 @@ static hasten_status take_option(struct option_group *groups, int n_groups, int 
             return error_set(err, HASTEN_ERR_USAGE, "option %s has no value (expected %s %s)", arg, arg,
                              d->arg ? d->arg : "VALUE");
         text = argv[++*i];
+        if (is_long_option(groups, n_groups, text))
+            return error_set(err, HASTEN_ERR_USAGE,
+                             "option %s wants a value, found option '%s' (write --%s=%s to mean it)", arg,
+                             text, d->name, text);
     }
     if (store(g, index, text, err))
         return error_prefix(err, "option --%s", d->name);

@@ -2,7 +2,8 @@
  * parser, --help, suggestions for typos and HASTEN_<OPTION>. Values land in the caller's struct.
  *
  * Syntax: --name VALUE, --name=VALUE, -x VALUE, -xyz VALUE for letters of several characters (-sys); `_` equals
- * `-`; `--` ends the options. Precedence: command line, environment, default; a variable is not even read when the
+ * `-`; `--` ends the options; a VALUE that is the name of an option is refused but
+ * after `=`. Precedence: command line, environment, default; a variable is not even read when the
  * command line gives its option or one that excludes it. */
 #ifndef HASTEN_CLI_OPTIONS_H
 #define HASTEN_CLI_OPTIONS_H
