@@ -20,6 +20,7 @@ static void forget_text(struct chat *c)
 {
     buf_clear(&c->said);
     c->ids.n = 0;
+    c->answered = false;
 }
 
 static hasten_status add_message(struct chat *c, const char *role, json_t *content, struct hasten_error *err)
@@ -101,8 +102,7 @@ void chat_close(struct chat *c)
 static hasten_status raw_prompt(struct chat *c, const char *text, size_t len, struct hasten_error *err)
 {
     unsigned flags = c->ids.n ? VOCAB_NO_PREFIX : VOCAB_BOS;
-    hasten_status st = vocab_encode(c->session->vocab, text, len, flags, &c->ids, err);
-    return !st && buf_put(&c->said, text, len) ? no_memory(err) : st;
+    return vocab_encode(c->session->vocab, text, len, flags, &c->ids, err);
 }
 
 /* The conversation as ids into c->ids, keeping what still stands. */
@@ -154,9 +154,12 @@ static hasten_status fit_prompt(struct chat *c, struct hasten_error *err)
         dropped++;
         st = rendered_prompt(c, err);
     }
-    if (!st && dropped)
-        ui_note(c->ui, "the context of %lld tokens is full: dropped the %d oldest turn%s", (long long)n_ctx,
-                dropped, dropped > 1 ? "s" : "");
+    bool fits = c->ids.n <= n_ctx; /* else the turn fails, and what was dropped comes back */
+    if (!st && fits && dropped == 1)
+        ui_note(c->ui, "the context of %lld tokens is full: dropped the oldest turn", (long long)n_ctx);
+    else if (!st && fits && dropped)
+        ui_note(c->ui, "the context of %lld tokens is full: dropped the %d oldest turns", (long long)n_ctx,
+                dropped);
     return st;
 }
 
@@ -201,6 +204,7 @@ static hasten_status turn(struct chat *c, const char *text, size_t len, answer_f
 hasten_status chat_turn(struct chat *c, const char *text, size_t len, answer_fn show, void *show_ctx,
                         struct answer *out, struct hasten_error *err)
 {
+    const int64_t n_before = c->ids.n;
     json_t *before = json_copy(c->messages);
     if (!before)
         return no_memory(err);
@@ -212,10 +216,18 @@ hasten_status chat_turn(struct chat *c, const char *text, size_t len, answer_fn 
     if (st) {
         json_decref(c->messages);
         c->messages = before;
-        forget_text(c);
+        if (c->prompter)
+            forget_text(c);
+        else
+            c->ids.n = n_before; /* the transcript is nowhere else */
         return st;
     }
     json_decref(before);
+    if (!c->prompter) {
+        c->asked_at = n_before;
+        buf_clear(&c->said);
+        c->answered = buf_put(&c->said, text, len) == 0;
+    }
     remember_answer(c, out, json_array_get(c->messages, json_array_size(c->messages) - 1));
     return HASTEN_OK;
 }
@@ -223,6 +235,13 @@ hasten_status chat_turn(struct chat *c, const char *text, size_t len, answer_fn 
 bool chat_take_back(struct chat *c, struct buf *out)
 {
     size_t n = json_array_size(c->messages);
+    if (!c->prompter) {
+        if (!c->answered || buf_put(out, c->said.data ? c->said.data : "", c->said.len))
+            return false;
+        c->ids.n = c->asked_at;
+        c->answered = false;
+        return true;
+    }
     if (n < (size_t)has_system(c) + 2)
         return false;
     const json_t *question = json_object_get(json_array_get(c->messages, n - 2), "content");

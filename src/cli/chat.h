@@ -10,8 +10,10 @@ struct chat { /* zero-initialise, then chat_open */
     struct ui *ui;
     struct prompter *prompter; /* NULL: raw completion; the transcript is the prompt */
     struct json_t *messages;   /* the conversation */
-    struct buf said;           /* exact text behind the ids */
+    struct buf said;           /* exact text behind the ids; raw: the last question */
     struct tokens ids;         /* what the sequence was last asked to hold: prompt and answer */
+    int64_t asked_at;          /* raw: ids before the last question */
+    bool answered;             /* raw: the ids end with a question and its answer */
 };
 
 /* raw: do not use the template. system: NULL, or the first message. */

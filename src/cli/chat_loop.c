@@ -115,7 +115,9 @@ static bool slash(struct chat *c, const char *line)
         restart(c, NULL);
     else if (strcmp(line, "/regen") == 0)
         regenerate(c);
-    else if (strncmp(line, "/system", 7) == 0 && (line[7] == ' ' || !line[7]))
+    else if (strncmp(line, "/system", 7) == 0 && !line[7 + strspn(line + 7, " ")])
+        fputs("usage: /system TEXT (forgets the conversation, starts with this system prompt)\n", stderr);
+    else if (strncmp(line, "/system ", 8) == 0)
         restart(c, line + 7 + strspn(line + 7, " "));
     else if (strcmp(line, "/help") == 0)
         fputs("/clear         forget the conversation\n"

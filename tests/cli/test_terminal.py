@@ -5,6 +5,7 @@
 
 import os
 import pty
+import re
 import select
 import shutil
 import signal
@@ -175,6 +176,59 @@ class Chat(unittest.TestCase):
         t.send(b"/system Be brief.\n")
         t.until(b"brief.\r\n")  # the prompt stands in redrawn lines too
         t.until(b"> ")
+        self.assertEqual(t.leave(), 0)
+
+    def test_regenerate_raw(self):
+        """Raw, /regen takes the last question and answer out of the transcript, and a failed turn leaves both."""
+        t = Terminal("run", MODEL, "--raw", "-n", "12", "-s", "1", "--temp", "2", "--ignore-eos", "-c", "60", "-v")
+        t.until(b"> ")
+        t.send(b"/regen\n")
+        t.until(b"no answer to write again")
+        said, read = [], []
+        for line in (b"tell", b"/regen", b"go on " * 40, b"/regen"):
+            t.until(b"> ")
+            t.send(line + b"\n")
+            t.until(line[-6:] + b"\r\n")
+            if line.startswith(b"go"):
+                self.assertNotIn(b"dropped", t.until(b"the context holds 60"))
+                continue
+            said.append(t.until(b"limit of tokens"))
+            counts = re.search(rb"(\d+) tokens read \((\d+) kept", t.until(b" kept"))
+            read.append(int(counts[1]) + int(counts[2]))
+        self.assertEqual(len(set(said)), 3)
+        self.assertEqual(read, [read[0]] * 3)
+        t.until(b"> ")
+        t.send(b"/clear\n")
+        t.until(b"> ")
+        t.send(b"/regen\n")
+        t.until(b"no answer to write again")
+        self.assertEqual(t.leave(), 0)
+
+    def test_dropped_turns_are_said_when_dropped(self):
+        t = Terminal("run", MODEL, "-n", "2", "-s", "1", "--ignore-eos", "-c", "60")
+        t.until(b"> ")
+        t.send(b"a\n")
+        t.until(b"limit of tokens")
+        t.until(b"> ")
+        t.send(b"water " * 40 + b"\n")
+        self.assertNotIn(b"dropped", t.until(b"the context holds 60"))
+        seen = b""
+        for _ in range(8):
+            t.until(b"> ")
+            t.send(b"b\n")
+            seen += t.until(b"limit of tokens")
+        self.assertIn(b"is full: dropped the oldest turn\r\n", seen)
+        self.assertEqual(t.leave(), 0)
+
+    def test_system_without_text_forgets_nothing(self):
+        t = Terminal("run", MODEL, "-n", "2", "-s", "1", "--ignore-eos")
+        for line, answer in ((b"tell", b"limit of tokens"), (b"/system", b"usage: /system TEXT"),
+                             (b"/system  ", b"usage: /system TEXT"), (b"/regen", b"limit of tokens"),
+                             (b"/system x", b""), (b"/regen", b"no answer to write again")):
+            t.until(b"> ")
+            t.send(line + b"\n")
+            t.until(line[-4:] + b"\r\n")
+            t.until(answer)
         self.assertEqual(t.leave(), 0)
 
 
