@@ -350,6 +350,18 @@ static bool float_binary(struct jrun *r, enum jtok op, double a, double b, struc
     return true;
 }
 
+/* dst = the size > 0 bytes of src, n >= 1 times: each copy doubles what stands there, so that a single letter
+ * repeated 200 million times is 28 copies. */
+static void fill_repeated(void *dst, const void *src, size_t size, size_t n)
+{
+    const size_t total = size * n;
+    memcpy(dst, src, size);
+    for (size_t done = size, step; done < total; done += step) {
+        step = done < total - done ? done : total - done;
+        memcpy((char *)dst + done, dst, step);
+    }
+}
+
 static bool repeat(struct jrun *r, const struct jval *a, int64_t n, struct jval *out)
 {
     if (a->type == J_STR) {
@@ -363,8 +375,7 @@ static bool repeat(struct jrun *r, const struct jval *a, int64_t n, struct jval 
         char *p = jarena_bytes(&r->arena, len);
         if (!p)
             return jinja_no_memory(r);
-        for (size_t i = 0; i < (size_t)n; i++)
-            memcpy(p + i * a->len, a->u.s, a->len);
+        fill_repeated(p, a->u.s, a->len, (size_t)n);
         *out = jv_str(p, len);
         return jinja_work(r, len);
     }
@@ -375,8 +386,9 @@ static bool repeat(struct jrun *r, const struct jval *a, int64_t n, struct jval 
         return jinja_fail(r, "a list repeated %lld times exceeds the memory limit", (long long)n);
     if (!jlist_new(r, from->n * (size_t)n, &l))
         return false;
-    for (; n > 0; n--, l->n += from->n)
-        memcpy(l->v + l->n, from->v, from->n * sizeof *l->v);
+    l->n = from->n * (size_t)n;
+    if (l->n)
+        fill_repeated(l->v, from->v, from->n * sizeof *l->v, (size_t)n);
     *out = (struct jval){.type = a->type, .u.list = l};
     return jinja_work(r, l->n * 16);
 }

@@ -248,6 +248,16 @@ static void on_small_stack(const char *source, double seconds)
         fail_msg("%.40s...: %.3f s", source, hostile_seconds);
 }
 
+/* A letter repeated 200 million times is a few large copies, not 200 million small ones (a fuzzer's find). */
+static void test_repetition_is_cheap(void **state)
+{
+    (void)state;
+    on_small_stack("{% set a = 'a' * 200000000 %}", 0.6);
+    assert_int_equal(hostile_status, HASTEN_OK);
+    assert_int_equal(render("{{ ('ab' * 5)[7:] ~ ([1, 2] * 3) ~ ([] * 4) ~ ([1] * -1) ~ '' * 9 }}"),
+                     HASTEN_OK);
+}
+
 static void test_hostile(void **state)
 {
     (void)state;
@@ -399,11 +409,17 @@ static void test_json_size(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_places),       cmocka_unit_test(test_output_kept),
-        cmocka_unit_test(test_source_limit), cmocka_unit_test(test_depth_limits),
-        cmocka_unit_test(test_run_limits),   cmocka_unit_test(test_append_is_linear),
-        cmocka_unit_test(test_hostile),      cmocka_unit_test(test_work_is_bounded),
-        cmocka_unit_test(test_json),         cmocka_unit_test(test_json_size),
+        cmocka_unit_test(test_places),
+        cmocka_unit_test(test_output_kept),
+        cmocka_unit_test(test_source_limit),
+        cmocka_unit_test(test_depth_limits),
+        cmocka_unit_test(test_run_limits),
+        cmocka_unit_test(test_append_is_linear),
+        cmocka_unit_test(test_repetition_is_cheap),
+        cmocka_unit_test(test_hostile),
+        cmocka_unit_test(test_work_is_bounded),
+        cmocka_unit_test(test_json),
+        cmocka_unit_test(test_json_size),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
