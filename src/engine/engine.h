@@ -38,26 +38,24 @@ struct pass {
 
 /* Activations of a pass, [n_batch rows] each, and what workers scribble on. */
 struct buffers {
-    float *x;            /* residual stream [d] */
-    float *norm;         /* normed input of a group of matrices [d] */
-    float *q, *k, *v;    /* [n_head*d_k], [n_head_kv*d_k], [n_head_kv*d_v] */
-    float *att;          /* output of attention [n_head*d_v] */
-    float *gate, *up;    /* [d_ff] */
-    float *out;          /* output of a block's last matrix [d] */
-    float *cos, *sin;    /* [n_ropes][rows][n_rot/2] */
-    double *inv_freq;    /* [n_ropes][n_rot/2] */
-    uint8_t *act[3];     /* activations in each form of enum act_form */
-    size_t act_bytes[3]; /* bytes of a whole act buffer */
-    float *logits;       /* [n_logits × n_vocab] */
-    uint8_t *scratch;    /* [n_threads × scratch_bytes] */
+    float *x;         /* residual stream [d] */
+    float *norm;      /* normed input of a group of matrices [d] */
+    float *q, *k, *v; /* [n_head*d_k], [n_head_kv*d_k], [n_head_kv*d_v] */
+    float *att;       /* output of attention [n_head*d_v] */
+    float *gate, *up; /* [d_ff] */
+    float *out;       /* output of a block's last matrix [d] */
+    float *cos, *sin; /* [n_ropes][rows][n_rot/2] */
+    double *inv_freq; /* [n_ropes][n_rot/2] */
+    uint8_t *act[3];  /* activations in each form of enum act_form */
+    float *logits;    /* [n_logits × n_vocab] */
+    uint8_t *scratch; /* [n_threads × scratch_bytes] */
     size_t scratch_bytes;
-    size_t attn_q, attn_o; /* floats of the two arrays inside a worker's scratch in attention */
 };
 
 /* Widths over all layers, from which buffers are sized. */
 struct widths {
     int64_t d, q, k, v, att, ff, rot; /* floats a row */
-    size_t act_row[3], act_head;      /* bytes a row of each form; of the head's form */
+    size_t act_row[3];                /* bytes a row of each form */
     size_t matmul_scratch, attn_scratch;
 };
 

@@ -4,14 +4,9 @@
 #include "base/mem.h"
 #include <string.h>
 
-static size_t rep_bytes(enum kv_rep rep)
-{
-    return rep == KV_F32 ? 4 : 2;
-}
-
 size_t kv_page_bytes(enum kv_rep rep, const struct kv_lane *lane)
 {
-    const size_t raw = ((size_t)lane->d_k + (size_t)lane->d_v) * KV_PAGE * rep_bytes(rep);
+    const size_t raw = ((size_t)lane->d_k + (size_t)lane->d_v) * KV_PAGE * kv_rep_bytes(rep);
     return (raw + 63) & ~(size_t)63;
 }
 

@@ -49,13 +49,18 @@ void kv_shrink(struct kv_pool *p, struct kv_seq *s, int32_t n_keep);
 /* dst (empty) gets the pages of src that hold positions below n_keep, shared. */
 void kv_share(struct kv_pool *p, const struct kv_seq *src, struct kv_seq *dst, int32_t n_keep);
 
+/* Bytes of one value. */
+static inline size_t kv_rep_bytes(enum kv_rep rep)
+{
+    return rep == KV_F32 ? 4 : 2;
+}
+
 static inline struct kv_tile kv_tile_at(const struct kv_pool *p, const struct kv_seq *s, int32_t page,
                                         int32_t lane)
 {
     uint8_t *block = p->base + (size_t)s->table[(int64_t)page * p->n_lanes + lane] * p->block_bytes;
-    const size_t elt = p->rep == KV_F32 ? 4 : 2;
     return (struct kv_tile){
-        .rep = p->rep, .k = block, .v = block + (size_t)p->lanes[lane].d_k * KV_PAGE * elt};
+        .rep = p->rep, .k = block, .v = block + (size_t)p->lanes[lane].d_k * KV_PAGE * kv_rep_bytes(p->rep)};
 }
 
 #endif

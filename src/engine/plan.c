@@ -168,10 +168,8 @@ size_t engine_layout(const struct hasten_model *m, const struct hasten_engine_se
     buf->cos = bump_floats(&b, n * m->desc.n_ropes, w->rot / 2);
     buf->sin = bump_floats(&b, n * m->desc.n_ropes, w->rot / 2);
     buf->inv_freq = bump_take(&b, (size_t)m->desc.n_ropes * (size_t)(w->rot / 2) * sizeof(double));
-    for (int f = 0; f < 3; f++) {
-        buf->act_bytes[f] = rows * w->act_row[f];
-        buf->act[f] = bump_take(&b, buf->act_bytes[f]);
-    }
+    for (int f = 0; f < 3; f++)
+        buf->act[f] = bump_take(&b, rows * w->act_row[f]);
     buf->logits = bump_floats(&b, s->n_logits, m->desc.n_vocab);
     buf->scratch_bytes =
         ((w->matmul_scratch > w->attn_scratch ? w->matmul_scratch : w->attn_scratch) + 127) & ~(size_t)63;

@@ -29,9 +29,7 @@ static hasten_status spm_open_scores(struct vocab *v, const struct gguf *g, stru
     static const char key[] = "tokenizer.ggml.scores";
     enum gguf_value_type elem = GGUF_F32;
     int64_t n = 0;
-    if (gguf_find(g, key) < 0)
-        return error_set(err, HASTEN_ERR_FILE, "%s: %s is missing", gguf_path(g), key);
-    hasten_status st = gguf_array_info(g, key, &elem, &n, err);
+    hasten_status st = vocab_required_array(g, key, &elem, &n, err);
     if (st)
         return st;
     if (n != v->n)

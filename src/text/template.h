@@ -3,7 +3,8 @@
  * controls, tojson without HTML escapes, raise_exception, strftime_now).
  *
  * It can reach nothing but its context. Bounds: see LIMIT_TEMPLATE_* (source, nesting, steps, output, memory).
- * Every failure is HASTEN_ERR_TEMPLATE with "line L, column C: ..."; there is no fallback. */
+ * Every failure of a template is HASTEN_ERR_TEMPLATE with "line L, column C: ...", a failed allocation is
+ * HASTEN_ERR_MEMORY; there is no fallback. */
 #ifndef HASTEN_TEXT_TEMPLATE_H
 #define HASTEN_TEXT_TEMPLATE_H
 #include "base/error.h"

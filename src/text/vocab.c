@@ -55,13 +55,19 @@ static hasten_status open_kind(struct vocab *v, const struct gguf *g, struct has
     return HASTEN_OK;
 }
 
+hasten_status vocab_required_array(const struct gguf *g, const char *key, enum gguf_value_type *elem,
+                                   int64_t *n, struct hasten_error *err)
+{
+    if (gguf_find(g, key) < 0)
+        return error_set(err, HASTEN_ERR_FILE, "%s: %s is missing", gguf_path(g), key);
+    return gguf_array_info(g, key, elem, n, err);
+}
+
 static hasten_status open_texts(struct vocab *v, const struct gguf *g, struct hasten_error *err)
 {
     enum gguf_value_type elem = GGUF_STRING;
     int64_t n = 0;
-    if (gguf_find(g, KEY_TOKENS) < 0)
-        return error_set(err, HASTEN_ERR_FILE, "%s: %s is missing", gguf_path(g), KEY_TOKENS);
-    hasten_status st = gguf_array_info(g, KEY_TOKENS, &elem, &n, err);
+    hasten_status st = vocab_required_array(g, KEY_TOKENS, &elem, &n, err);
     if (st)
         return st;
     if (elem != GGUF_STRING || n < 1)

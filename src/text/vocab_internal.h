@@ -146,6 +146,12 @@ int merge_push(struct encode_work *w, int32_t id, size_t start, size_t len);
 /* Merges the symbols until no pair merges: always the least candidate, in O(n log n), without recursion. */
 int merge_run(struct encode_work *w, merge_rule rule);
 
+/* ---- vocab.c, for bpe.c and spm.c ---- */
+
+/* Element type and count of an array that a vocabulary cannot do without; a missing one is HASTEN_ERR_FILE. */
+hasten_status vocab_required_array(const struct gguf *g, const char *key, enum gguf_value_type *elem,
+                                   int64_t *n, struct hasten_error *err);
+
 /* ---- bpe.c, spm.c, pretokenize.c ---------------------------------------------------------------------- */
 
 hasten_status bpe_open(struct vocab *v, const struct gguf *g, struct hasten_error *err);
