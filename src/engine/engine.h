@@ -4,6 +4,7 @@
 #define HASTEN_ENGINE_ENGINE_H
 #include "base/pool.h"
 #include "engine/kv.h"
+#include "engine/tap.h"
 #include "model/loaded.h"
 
 #define ATTN_SPAN 1024    /* positions folded into one partial result; aligned at 0 */
@@ -73,6 +74,7 @@ struct hasten_engine {
     size_t arena_bytes;
     struct pass pass;
     struct hasten_counters counters;
+    struct taps taps; /* who watches (tap.h) */
 };
 
 /* Fills the defaults, checks ranges (HASTEN_ERR_USAGE naming the field). */

@@ -69,6 +69,22 @@ static void collect_forms(struct group *g)
     }
 }
 
+/* Tap "linear input" (tap.h). */
+static void tell_taps(const struct group *g)
+{
+    const struct weight *w[MAX_GROUP];
+    for (int32_t j = 0; j < g->n_lin; j++)
+        w[j] = g->lin[j].w;
+    const struct tap_linear_input in = {.w = w,
+                                        .n_w = g->n_lin,
+                                        .x = g->in->norm_w ? g->e->buf.norm : g->in->x,
+                                        .n = g->n,
+                                        .k = g->in->k,
+                                        .pool = g->e->pool};
+    for (const struct tap_linear_input_sub *s = g->e->taps.linear_input; s; s = s->next)
+        s->fn(s->ctx, &in);
+}
+
 /* Panels that a worker claims at once: some dozen claims a worker, but not below about 4 µs of work each. */
 static int64_t panels_per_claim(const struct group *g, int64_t n_panels)
 {
@@ -84,6 +100,8 @@ void linear_group(struct hasten_engine *e, const struct linear_input *in, int32_
     struct group g = {.e = e, .in = in, .lin = lin, .n = n, .n_lin = n_lin};
     collect_forms(&g);
     pool_for(e->pool, n, 4, prepare_rows, &g);
+    if (e->taps.linear_input)
+        tell_taps(&g);
     for (int32_t j = 0; j < n_lin; j++) {
         g.first_panel[j + 1] = g.first_panel[j] + (lin[j].w->n_rows + PANEL_ROWS - 1) / PANEL_ROWS;
         e->counters.weight_bytes += (uint64_t)lin[j].w->n_rows * (uint64_t)lin[j].w->row_bytes;
