@@ -49,6 +49,7 @@ struct pool {
     _Alignas(CACHE_LINE) pool_fn fn;
     void *ctx;
     int64_t n, chunk, n_chunks;
+    struct pool_busy *busy; /* NULL: nobody watches */
 
     _Alignas(CACHE_LINE) _Atomic int64_t unclaimed;  /* chunks nobody has taken yet */
     _Alignas(CACHE_LINE) _Atomic int64_t unfinished; /* chunks not yet reported as done */
@@ -116,7 +117,13 @@ static void run_chunk(const struct pool *p, int64_t index, int worker)
 {
     int64_t begin = index * p->chunk;
     int64_t end = p->n - begin < p->chunk ? p->n : begin + p->chunk;
+    if (!p->busy) {
+        p->fn(p->ctx, begin, end, worker);
+        return;
+    }
+    const uint64_t start = clock_now_ns();
     p->fn(p->ctx, begin, end, worker);
+    p->busy[worker].ns += clock_now_ns() - start;
 }
 
 /* Works until nothing is unclaimed, then reports; the last report wakes a sleeping caller. */
@@ -257,6 +264,11 @@ void pool_destroy(struct pool *p)
 int pool_size(const struct pool *p)
 {
     return p->n_threads;
+}
+
+void pool_watch(struct pool *p, struct pool_busy *busy)
+{
+    p->busy = busy;
 }
 
 /* ---- how many ------------------------------------------------------------------------------------------------ */

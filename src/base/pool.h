@@ -18,6 +18,13 @@ int pool_size(const struct pool *p);
 /* Runs fn over [0, n) in chunks of `chunk` iterations and returns when all are done. */
 void pool_for(struct pool *p, int64_t n, int64_t chunk, pool_fn fn, void *ctx);
 
+/* Time that each worker spent in bodies of loops, alone in its cache line. */
+struct pool_busy {
+    _Alignas(64) uint64_t ns;
+};
+/* Adds to busy[pool_size] from the next loop on; NULL (at the start): nothing is measured. */
+void pool_watch(struct pool *p, struct pool_busy *busy);
+
 /* Threads this process may use: affinity mask and cgroup CPU quota, at least 1. */
 int pool_default_threads(void);
 

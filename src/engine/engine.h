@@ -4,6 +4,7 @@
 #define HASTEN_ENGINE_ENGINE_H
 #include "base/pool.h"
 #include "engine/kv.h"
+#include "engine/profile.h"
 #include "engine/tap.h"
 #include "model/loaded.h"
 
@@ -74,6 +75,7 @@ struct hasten_engine {
     size_t arena_bytes;
     struct pass pass;
     struct hasten_counters counters;
+    struct engine_profile *profile; /* NULL: not recorded */
     struct taps taps; /* who watches (tap.h) */
 };
 

@@ -109,21 +109,26 @@ static void attention_block(struct rows_ctx *c)
     const int32_t n = e->pass.n_rows;
     const struct linear qkv[] = {{&l->wq, e->buf.q}, {&l->wk, e->buf.k}, {&l->wv, e->buf.v}};
     linear_group(e, &(struct linear_input){e->buf.x, e->model->desc.d_model, l->attn_norm}, n, qkv, 3);
+    engine_lap(e, ENGINE_OP_QKV);
     pool_for(e->pool, n, ROWS_PER_CLAIM, finish_qkv_rows, c);
+    engine_lap(e, ENGINE_OP_ROPE_STORE);
 
     switch (l->attn) {
     case ATTN_GQA:
         attention_layer(e, l, c->first_lane);
         break;
     }
+    engine_lap(e, ENGINE_OP_ATTENTION);
 
     linear_group(e, &(struct linear_input){e->buf.att, (int64_t)l->n_head * l->d_v, NULL}, n,
                  &(struct linear){&l->wo, e->buf.out}, 1);
+    engine_lap(e, ENGINE_OP_O);
     if (l->bo)
         for (int32_t i = 0; i < n; i++)
             e->kernels->add(l->bo, e->model->desc.d_model, e->buf.out + (int64_t)i * e->model->desc.d_model);
     c->post_norm = l->attn_post_norm;
     pool_for(e->pool, n, ROWS_PER_CLAIM, add_rows, c);
+    engine_lap(e, ENGINE_OP_ADD);
 }
 
 /* ---- feed-forward block ------------------------------------------------------------------------------- */
@@ -154,11 +159,15 @@ static void ffn_block(struct rows_ctx *c)
     const int32_t n = e->pass.n_rows;
     const struct linear gate_up[] = {{&l->w_gate, e->buf.gate}, {&l->w_up, e->buf.up}};
     linear_group(e, &(struct linear_input){e->buf.x, e->model->desc.d_model, l->ffn_norm}, n, gate_up, 2);
+    engine_lap(e, ENGINE_OP_GATE_UP);
     pool_for(e->pool, n, ROWS_PER_CLAIM, activate_rows, c);
+    engine_lap(e, ENGINE_OP_ACTIVATION);
     linear_group(e, &(struct linear_input){e->buf.gate, l->d_ff, NULL}, n,
                  &(struct linear){&l->w_down, e->buf.out}, 1);
+    engine_lap(e, ENGINE_OP_DOWN);
     c->post_norm = l->ffn_post_norm;
     pool_for(e->pool, n, ROWS_PER_CLAIM, add_rows, c);
+    engine_lap(e, ENGINE_OP_ADD);
 }
 
 /* ---- the pass ----------------------------------------------------------------------------------------- */
@@ -167,7 +176,9 @@ hasten_status forward_pass(struct hasten_engine *e, const volatile int *cancel, 
 {
     const struct model_desc *d = &e->model->desc;
     struct rows_ctx c = {.e = e};
+    engine_lap(e, ENGINE_OP_STEP);
     pool_for(e->pool, e->pass.n_rows, ROWS_PER_CLAIM, embed_rows, &c);
+    engine_lap(e, ENGINE_OP_EMBED);
     for (int32_t i = 0; i < d->n_layer; i++) {
         if (cancel && *cancel)
             return error_set(err, HASTEN_ERR_CANCELLED, "running a step: cancelled at layer %d of %d", i,
@@ -191,5 +202,6 @@ void forward_head(struct hasten_engine *e, int32_t first, int32_t n)
                (size_t)d->d_model * sizeof(float));
     linear_group(e, &(struct linear_input){e->buf.out, d->d_model, d->output_norm}, n,
                  &(struct linear){&d->output, e->buf.logits}, 1);
+    engine_lap(e, ENGINE_OP_HEAD);
     e->counters.head_rows += (uint64_t)n;
 }

@@ -100,6 +100,7 @@ void linear_group(struct hasten_engine *e, const struct linear_input *in, int32_
     struct group g = {.e = e, .in = in, .lin = lin, .n = n, .n_lin = n_lin};
     collect_forms(&g);
     pool_for(e->pool, n, 4, prepare_rows, &g);
+    engine_lap(e, ENGINE_OP_PREPARE);
     if (e->taps.linear_input)
         tell_taps(&g);
     for (int32_t j = 0; j < n_lin; j++) {
