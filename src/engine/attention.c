@@ -15,30 +15,42 @@ struct attention {
 /* What one task works on, laid out in a worker's scratch. */
 struct work {
     int64_t n_q;                /* queries: rows × heads of the group */
-    float *q;                   /* [n_q × d_k], scaled */
+    uint8_t *q;                 /* [n_q × attn_query_bytes] */
     float *o, *part;            /* [n_q × d_v]: merged spans; the span being folded */
     struct attn_state *so, *sp; /* [n_q] */
     struct attn_visible *vis;   /* [n_q] */
+    float *head;                /* [d_k] one query, scaled */
+    uint8_t *tile;              /* scratch of attn_tile */
 };
 
-static void *carve(uint8_t **p, size_t bytes)
+/* A part of the scratch; from a NULL scratch only offsets come out. */
+static void *carve(uintptr_t *at, size_t bytes)
 {
-    void *r = *p;
-    *p += (bytes + 63) & ~(size_t)63;
+    void *r = (void *)*at;
+    *at += (bytes + 63) & ~(uintptr_t)63;
     return r;
 }
 
 static struct work lay_out(const struct layer *l, int32_t n_rows, uint8_t *scratch)
 {
+    uintptr_t at = (uintptr_t)scratch;
     struct work w = {.n_q = (int64_t)n_rows * (l->n_head / l->n_head_kv)};
     const size_t n = (size_t)w.n_q;
-    w.q = carve(&scratch, n * (size_t)l->d_k * sizeof(float));
-    w.o = carve(&scratch, n * (size_t)l->d_v * sizeof(float));
-    w.part = carve(&scratch, n * (size_t)l->d_v * sizeof(float));
-    w.so = carve(&scratch, n * sizeof *w.so);
-    w.sp = carve(&scratch, n * sizeof *w.sp);
-    w.vis = carve(&scratch, n * sizeof *w.vis);
+    w.q = carve(&at, n * attn_query_bytes(l->d_k));
+    w.o = carve(&at, n * (size_t)l->d_v * sizeof(float));
+    w.part = carve(&at, n * (size_t)l->d_v * sizeof(float));
+    w.so = carve(&at, n * sizeof *w.so);
+    w.sp = carve(&at, n * sizeof *w.sp);
+    w.vis = carve(&at, n * sizeof *w.vis);
+    w.head = carve(&at, (size_t)l->d_k * sizeof(float));
+    w.tile = (uint8_t *)at;
     return w;
+}
+
+size_t attention_scratch_bytes(const struct kernels *k, enum kv_rep rep, const struct layer *l)
+{
+    const struct work w = lay_out(l, ATTN_BLOCK_ROWS, NULL);
+    return (size_t)(uintptr_t)w.tile + k->attn_scratch_bytes(rep, l->d_k, l->d_v, w.n_q);
 }
 
 static void reset(const struct layer *l, int64_t n_q, struct attn_state *s, float *o)
@@ -67,9 +79,12 @@ static void gather_queries(const struct attention *a, const struct row_block *b,
     for (int32_t r = 0; r < b->n_rows; r++) {
         const float *src =
             a->e->buf.q + ((int64_t)(b->first_row + r) * l->n_head + (int64_t)head_kv * group) * l->d_k;
-        float *dst = w->q + (int64_t)r * group * l->d_k;
-        memcpy(dst, src, (size_t)group * (size_t)l->d_k * sizeof *dst);
-        a->e->kernels->scale(l->q_scale, (int64_t)group * l->d_k, dst);
+        uint8_t *dst = w->q + (size_t)(r * group) * attn_query_bytes(l->d_k);
+        for (int32_t g = 0; g < group; g++) {
+            memcpy(w->head, src + (int64_t)g * l->d_k, (size_t)l->d_k * sizeof *src);
+            a->e->kernels->scale(l->q_scale, l->d_k, w->head);
+            a->e->kernels->attn_query(a->e->kv.rep, l->d_k, w->head, dst + (size_t)g * attn_query_bytes(l->d_k));
+        }
     }
 }
 
@@ -86,7 +101,8 @@ static void fold_tile(const struct attention *a, const struct row_block *b, int3
             w->vis[r * group + g] = v.lo < v.hi ? v : (struct attn_visible){0};
     }
     const struct kv_tile t = kv_tile_at(&a->e->kv, &b->seq->kv, page, a->first_lane + head_kv);
-    a->e->kernels->attn_tile(&t, l->d_k, l->d_v, w->n_q, w->q, w->vis, l->softcap, w->sp, w->part);
+    a->e->kernels->attn_tile(&t, l->d_k, l->d_v, w->n_q, w->q, w->vis, l->softcap, w->sp, w->part,
+                              w->tile);
 }
 
 static void attend_block(const struct attention *a, const struct row_block *b, int32_t head_kv,

@@ -53,7 +53,7 @@ static hasten_status open_kv(struct hasten_engine *e, struct hasten_error *err)
 static hasten_status open_parts(struct hasten_engine *e, struct hasten_error *err)
 {
     hasten_status st;
-    engine_widths(e->model, e->kernels, &e->widths);
+    engine_widths(e->model, e->kernels, engine_kv_rep(&e->settings), &e->widths);
     e->arena_bytes = engine_layout(e->model, &e->settings, &e->widths, NULL, &e->buf, &e->pass);
     e->arena = mem_map(e->arena_bytes);
     if (!e->arena)

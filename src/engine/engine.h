@@ -82,7 +82,8 @@ struct hasten_engine {
 /* Fills the defaults, checks ranges (HASTEN_ERR_USAGE naming the field). */
 hasten_status engine_settle(const struct hasten_model *m, struct hasten_engine_settings *s,
                             struct hasten_error *err);
-void engine_widths(const struct hasten_model *m, const struct kernels *k, struct widths *out);
+void engine_widths(const struct hasten_model *m, const struct kernels *k, enum kv_rep rep,
+                   struct widths *out);
 /* Lays buf and pass out in arena (NULL: only measures); returns the bytes. */
 size_t engine_layout(const struct hasten_model *m, const struct hasten_engine_settings *s,
                      const struct widths *w, uint8_t *arena, struct buffers *buf, struct pass *pass);
@@ -99,6 +100,8 @@ void forward_head(struct hasten_engine *e, int32_t first, int32_t n);
 
 /* Attention of one layer over the pass: q, and the pages of each row's sequence, into buf.att. */
 void attention_layer(struct hasten_engine *e, const struct layer *l, int32_t first_lane);
+/* Scratch of one worker for a layer's attention. */
+size_t attention_scratch_bytes(const struct kernels *k, enum kv_rep rep, const struct layer *l);
 
 /* y = W x for several matrices that share their input rows x [n × k] (input group), each y [n × n_rows]. */
 struct linear {

@@ -104,7 +104,7 @@ static void widen_matrix(const struct kernels *k, const struct weight *w, struct
     widen_size(&out->matmul_scratch, k->matmul_scratch_bytes(w));
 }
 
-void engine_widths(const struct hasten_model *m, const struct kernels *k, struct widths *out)
+void engine_widths(const struct hasten_model *m, const struct kernels *k, enum kv_rep rep, struct widths *out)
 {
     const struct model_desc *d = &m->desc;
     memset(out, 0, sizeof *out);
@@ -122,11 +122,7 @@ void engine_widths(const struct hasten_model *m, const struct kernels *k, struct
         const struct weight *mats[] = {&l->wq, &l->wk, &l->wv, &l->wo, &l->w_gate, &l->w_up, &l->w_down};
         for (size_t j = 0; j < sizeof mats / sizeof mats[0]; j++)
             widen_matrix(k, mats[j], out);
-        const int64_t n_q = (int64_t)ATTN_BLOCK_ROWS * (l->n_head / l->n_head_kv);
-        const size_t floats = (size_t)n_q * (size_t)(l->d_k + 2 * l->d_v);
-        widen_size(&out->attn_scratch,
-                   floats * sizeof(float) +
-                       (size_t)n_q * (2 * sizeof(struct attn_state) + sizeof(struct attn_visible)) + 5 * 64);
+        widen_size(&out->attn_scratch, attention_scratch_bytes(k, rep, l));
     }
 }
 
@@ -207,7 +203,7 @@ static hasten_status plan(const struct hasten_model *m, const struct hasten_engi
     mem_free(lanes);
     if (st)
         return st;
-    engine_widths(m, engine_kernels(s), &w);
+    engine_widths(m, engine_kernels(s), engine_kv_rep(s), &w);
     struct mem_stats stats;
     mem_stats_get(&stats);
     out->file_bytes = gguf_file_bytes(m->gguf);

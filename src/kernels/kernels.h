@@ -77,9 +77,16 @@ enum kv_rep {
  * anything, NaN included. */
 struct kv_tile {
     enum kv_rep rep;
-    const void *k; /* [d_k][64] */
-    const void *v; /* [64][d_v] */
+    const void *k;    /* [d_k][64] */
+    const void *v;    /* [64][d_v] */
+    const void *next; /* a hint: the page read after this one, of the same form; or NULL */
 };
+
+/* Bytes of one prepared query (attn_query), the same for every representation and set: a multiple of 64. */
+static inline size_t attn_query_bytes(int64_t d_k)
+{
+    return ((size_t)d_k * sizeof(float) + 127) & ~(size_t)63;
+}
 
 /* Running state of the online softmax of one query: m = -INFINITY, l = 0 at the start of a span. */
 struct attn_state {
@@ -118,14 +125,20 @@ struct kernels {
     /* Stores one position's key and value (f32, d_k and d_v values) at entry e of a tile. */
     void (*kv_store)(enum kv_rep rep, int64_t d_k, int64_t d_v, int32_t e, const float *k, const float *v,
                      void *tile_k, void *tile_v);
-    /* Folds one tile into n_q queries: q[n_q][d_k] already multiplied by the softmax scale, state and
-     * o[n_q][d_v] (unnormalised) updated. Per query: s_j = fmaf chain over d ascending; softcap > 0: s_j =
+    /* One query (already multiplied by the softmax scale) in the form that attn_tile reads for a
+     * representation: attn_query_bytes at dst, 64-byte aligned. F16, F32: the d_k floats. */
+    void (*attn_query)(enum kv_rep rep, int64_t d_k, const float *q, void *dst);
+    /* Scratch of attn_tile for n_q queries, 64-byte aligned, of one worker; may be 0. */
+    size_t (*attn_scratch_bytes)(enum kv_rep rep, int64_t d_k, int64_t d_v, int64_t n_q);
+    /* Folds one tile into n_q queries: query i as attn_query made it at q + i * attn_query_bytes(d_k), state
+     * and o[n_q][d_v] (unnormalised) updated. Per query: s_j = fmaf chain over d ascending; softcap > 0: s_j =
      * softcap * tanh(s_j / softcap); m' = max(m, max visible s); p_j = exp(s_j - m');
      * l = fmaf(l, exp(m - m'), sum p); o = o * exp(m - m') + sum_j p_j v_j, j ascending by fmaf. The same
      * operations for any n_q. A tile with nothing visible leaves the query untouched; with l == 0, o is
      * written without being read. d_k, d_v: any; multiples of 16 are faster. */
-    void (*attn_tile)(const struct kv_tile *t, int64_t d_k, int64_t d_v, int64_t n_q, const float *q,
-                      const struct attn_visible *vis, float softcap, struct attn_state *state, float *o);
+    void (*attn_tile)(const struct kv_tile *t, int64_t d_k, int64_t d_v, int64_t n_q, const void *q,
+                      const struct attn_visible *vis, float softcap, struct attn_state *state, float *o,
+                      void *scratch);
     /* Merges partial (sb, ob) into (sa, oa): m = max; l = la e^(ma-m) + lb e^(mb-m); o likewise. An empty
      * side (l == 0) leaves the other's bits. */
     void (*attn_merge)(int64_t d_v, const struct attn_state *sb, const float *ob, struct attn_state *sa,

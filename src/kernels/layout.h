@@ -55,6 +55,12 @@ static inline const uint8_t *act_row(const struct act *a, int64_t i)
     return a->rows + (size_t)i * a->row_stride;
 }
 
+/* Prepared query i of attn_tile, in the form of f16 and f32 pages. */
+static inline const float *attn_query_at(const void *q, int64_t d_k, int64_t i)
+{
+    return (const float *)(const void *)((const uint8_t *)q + (size_t)i * attn_query_bytes(d_k));
+}
+
 static inline const uint8_t *weight_row(const struct weight *w, int64_t r)
 {
     return w->data + (size_t)r * (size_t)w->row_bytes;

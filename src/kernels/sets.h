@@ -17,8 +17,11 @@
     void set##_scale(float s, int64_t n, float *y);                                                          \
     void set##_kv_store(enum kv_rep rep, int64_t d_k, int64_t d_v, int32_t e, const float *k,                \
                         const float *v, void *tile_k, void *tile_v);                                         \
-    void set##_attn_tile(const struct kv_tile *t, int64_t d_k, int64_t d_v, int64_t n_q, const float *q,     \
-                         const struct attn_visible *vis, float softcap, struct attn_state *state, float *o); \
+    void set##_attn_query(enum kv_rep rep, int64_t d_k, const float *q, void *dst);                          \
+    size_t set##_attn_scratch_bytes(enum kv_rep rep, int64_t d_k, int64_t d_v, int64_t n_q);                 \
+    void set##_attn_tile(const struct kv_tile *t, int64_t d_k, int64_t d_v, int64_t n_q, const void *q,      \
+                         const struct attn_visible *vis, float softcap, struct attn_state *state, float *o,  \
+                         void *scratch);                                                                     \
     void set##_attn_merge(int64_t d_v, const struct attn_state *sb, const float *ob, struct attn_state *sa,  \
                           float *oa);                                                                        \
     void set##_attn_finish(int64_t d_v, const struct attn_state *s, float *o)

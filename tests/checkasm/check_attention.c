@@ -105,13 +105,18 @@ static void scene_free(struct scene *s)
 static struct result fold(const struct kernels *set, const struct scene *s, int64_t step)
 {
     struct result res;
+    const size_t query = attn_query_bytes(s->d_k);
+    struct guarded q = guard_new(query * (size_t)s->n_q, 64);
+    struct guarded scratch = guard_new(set->attn_scratch_bytes(s->rep, s->d_k, s->d_v, step), 64);
+    for (int64_t i = 0; i < s->n_q; i++)
+        set->attn_query(s->rep, s->d_k, floats(&s->q) + i * s->d_k, q.data + (size_t)i * query);
     res.o = guard_new((size_t)(s->n_q * s->d_v) * 4, 4);
     for (int64_t i = 0; i < s->n_q * s->d_v; i++)
         floats(&res.o)[i] = NAN; /* must not be read while l is 0 */
     for (int i = 0; i < MAX_Q; i++)
         res.state[i] = (struct attn_state){-INFINITY, 0};
     for (int t = 0; t < N_TILES; t++) {
-        const struct kv_tile tile = {s->rep, s->k[t].data, s->v[t].data};
+        const struct kv_tile tile = {s->rep, s->k[t].data, s->v[t].data, NULL};
         struct attn_visible vis[MAX_Q];
         for (int i = 0; i < s->n_q; i++) {
             vis[i] = s->vis[t][i];
@@ -120,10 +125,12 @@ static struct result fold(const struct kernels *set, const struct scene *s, int6
         }
         for (int64_t i = 0; i < s->n_q; i += step) {
             const int64_t n = s->n_q - i < step ? s->n_q - i : step;
-            set->attn_tile(&tile, s->d_k, s->d_v, n, floats(&s->q) + i * s->d_k, vis + i, s->softcap,
-                           res.state + i, floats(&res.o) + i * s->d_v);
+            set->attn_tile(&tile, s->d_k, s->d_v, n, q.data + (size_t)i * query, vis + i, s->softcap,
+                           res.state + i, floats(&res.o) + i * s->d_v, scratch.data);
         }
     }
+    guard_free(&q);
+    guard_free(&scratch);
     return res;
 }
 

@@ -87,15 +87,16 @@ static void wrong_kv_store(enum kv_rep rep, int64_t d_k, int64_t d_v, int32_t e,
         ((uint8_t *)tile_k)[(d_k * 64 - 1) * (rep == KV_F16 ? 2 : 4)] ^= 1;
 }
 
-static void wrong_attn_tile(const struct kv_tile *t, int64_t d_k, int64_t d_v, int64_t n_q, const float *q,
-                            const struct attn_visible *vis, float softcap, struct attn_state *state, float *o)
+static void wrong_attn_tile(const struct kv_tile *t, int64_t d_k, int64_t d_v, int64_t n_q, const void *q,
+                            const struct attn_visible *vis, float softcap, struct attn_state *state, float *o,
+                            void *scratch)
 {
     struct attn_visible seen[16];
     for (int64_t i = 0; i < n_q && i < 16; i++) {
         seen[i] = vis[i];
         seen[i].mask = NULL; /* forgets the mask: reads entries that were never written */
     }
-    kernels_plain()->attn_tile(t, d_k, d_v, n_q, q, seen, softcap, state, o);
+    kernels_plain()->attn_tile(t, d_k, d_v, n_q, q, seen, softcap, state, o, scratch);
 }
 
 static void wrong_attn_merge(int64_t d_v, const struct attn_state *sb, const float *ob, struct attn_state *sa,

@@ -4,6 +4,7 @@
 #include "kernels/layout.h"
 #include "kernels/sets.h"
 #include <math.h>
+#include <string.h>
 
 static double ref_load(enum kv_rep rep, const void *p, int64_t i)
 {
@@ -45,15 +46,17 @@ static void ref_fold(const struct kv_tile *t, int64_t d_v, const double p[ATTN_T
     }
 }
 
-void ref_attn_tile(const struct kv_tile *t, int64_t d_k, int64_t d_v, int64_t n_q, const float *q,
-                   const struct attn_visible *vis, float softcap, struct attn_state *state, float *o)
+void ref_attn_tile(const struct kv_tile *t, int64_t d_k, int64_t d_v, int64_t n_q, const void *q,
+                   const struct attn_visible *vis, float softcap, struct attn_state *state, float *o,
+                   void *scratch)
 {
+    (void)scratch;
     for (int64_t i = 0; i < n_q; i++) {
         const uint64_t visible = visible_bits(&vis[i]);
         if (!visible)
             continue;
         double p[ATTN_TILE], sum = 0;
-        const double max = ref_scores(t, d_k, q + i * d_k, visible, (double)softcap, p);
+        const double max = ref_scores(t, d_k, attn_query_at(q, d_k, i), visible, (double)softcap, p);
         struct attn_state *s = &state[i];
         const bool fresh = s->l == 0;
         /* m is stored as f32, so the exponentials are taken against that rounded value. */
@@ -92,6 +95,18 @@ void ref_kv_store(enum kv_rep rep, int64_t d_k, int64_t d_v, int32_t e, const fl
                   void *tile_k, void *tile_v)
 {
     twin_kv_store(rep, d_k, d_v, e, k, v, tile_k, tile_v);
+}
+
+void ref_attn_query(enum kv_rep rep, int64_t d_k, const float *q, void *dst)
+{
+    (void)rep;
+    memcpy(dst, q, (size_t)d_k * sizeof *q);
+}
+
+size_t ref_attn_scratch_bytes(enum kv_rep rep, int64_t d_k, int64_t d_v, int64_t n_q)
+{
+    (void)rep, (void)d_k, (void)d_v, (void)n_q;
+    return 0;
 }
 
 void ref_attn_finish(int64_t d_v, const struct attn_state *s, float *o)

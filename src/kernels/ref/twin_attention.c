@@ -1,7 +1,9 @@
 /* Plain twins of the attention kernels: the operations of x86/attention_*.c, one query at a time. */
+#include "kernels/layout.h"
 #include "kernels/math.h"
 #include "kernels/sets.h"
 #include <stddef.h>
+#include <string.h>
 
 MATH_INLINE float load_kv(enum kv_rep rep, const void *p, int64_t i)
 {
@@ -83,16 +85,30 @@ CLONES_FMA static void twin_fold(const struct kv_tile *t, int64_t d_v, const flo
                 o[d] = fmaf(p[j], load_kv(t->rep, t->v, j * d_v + d), o[d]);
 }
 
-void twin_attn_tile(const struct kv_tile *t, int64_t d_k, int64_t d_v, int64_t n_q, const float *q,
-                    const struct attn_visible *vis, float softcap, struct attn_state *state, float *o)
+void twin_attn_query(enum kv_rep rep, int64_t d_k, const float *q, void *dst)
 {
+    (void)rep;
+    memcpy(dst, q, (size_t)d_k * sizeof *q);
+}
+
+size_t twin_attn_scratch_bytes(enum kv_rep rep, int64_t d_k, int64_t d_v, int64_t n_q)
+{
+    (void)rep, (void)d_k, (void)d_v, (void)n_q;
+    return 0;
+}
+
+void twin_attn_tile(const struct kv_tile *t, int64_t d_k, int64_t d_v, int64_t n_q, const void *q,
+                    const struct attn_visible *vis, float softcap, struct attn_state *state, float *o,
+                    void *scratch)
+{
+    (void)scratch;
     for (int64_t i = 0; i < n_q; i++) {
         const uint64_t visible = visible_bits(&vis[i]);
         if (!visible)
             continue;
         float score[ATTN_TILE];
         struct attn_state *s = &state[i];
-        twin_scores(t, d_k, q + i * d_k, visible, softcap, score);
+        twin_scores(t, d_k, attn_query_at(q, d_k, i), visible, softcap, score);
         const float max = twin_max(score);
         const float m = max > s->m ? max : s->m;
         const bool fresh = s->l == 0;

@@ -144,9 +144,11 @@ TILE_BODY(4, KV_F32, tile_4_f32)
 
 typedef void (*tile_fn)(const struct kv_tile *t, int64_t d_k, int64_t d_v, float softcap, struct query *qs);
 
-void avx512_attn_tile(const struct kv_tile *t, int64_t d_k, int64_t d_v, int64_t n_q, const float *q,
-                      const struct attn_visible *vis, float softcap, struct attn_state *state, float *o)
+void avx512_attn_tile(const struct kv_tile *t, int64_t d_k, int64_t d_v, int64_t n_q, const void *q,
+                      const struct attn_visible *vis, float softcap, struct attn_state *state, float *o,
+                      void *scratch)
 {
+    (void)scratch;
     static const tile_fn bodies[2][QUERIES] = {{tile_1_f16, tile_2_f16, tile_3_f16, tile_4_f16},
                                                {tile_1_f32, tile_2_f32, tile_3_f32, tile_4_f32}};
     struct query qs[QUERIES];
@@ -154,7 +156,7 @@ void avx512_attn_tile(const struct kv_tile *t, int64_t d_k, int64_t d_v, int64_t
     for (int64_t i = 0; i < n_q; i++) {
         const uint64_t visible = visible_bits(&vis[i]);
         if (visible) {
-            qs[n].q = q + i * d_k;
+            qs[n].q = attn_query_at(q, d_k, i);
             qs[n].o = o + i * d_v;
             qs[n].state = &state[i];
             qs[n++].visible = visible;
@@ -164,6 +166,16 @@ void avx512_attn_tile(const struct kv_tile *t, int64_t d_k, int64_t d_v, int64_t
             n = 0;
         }
     }
+}
+
+void avx512_attn_query(enum kv_rep rep, int64_t d_k, const float *q, void *dst)
+{
+    twin_attn_query(rep, d_k, q, dst);
+}
+
+size_t avx512_attn_scratch_bytes(enum kv_rep rep, int64_t d_k, int64_t d_v, int64_t n_q)
+{
+    return twin_attn_scratch_bytes(rep, d_k, d_v, n_q);
 }
 
 void avx512_attn_merge(int64_t d_v, const struct attn_state *sb, const float *ob, struct attn_state *sa,
