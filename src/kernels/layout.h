@@ -33,11 +33,12 @@ struct act_block_32 {
 struct act_block_256 {
     int8_t q[ACT_BLOCK];
     int32_t neg32[16]; /* -32 * sum of 16 q: Q6_K */
-    int32_t neg4[16];  /* -4 * sum of 16 q: Q3_K */
+    int32_t neg8[8];   /* -8 * sum of 32 q: Q4_K */
     int16_t sum16[16]; /* sums of 16 q: mins of Q2_K */
     int16_t sum32[8];  /* sums of 32 q: mins of Q4_K, Q5_K */
     float d;
-    int32_t zero[3];
+    int32_t neg124; /* -124 * sum of all q: Q3_K, its sub-block scales multiplied into the quants */
+    int32_t zero[10];
 };
 
 #define ACT_BLOCK_BYTES 448

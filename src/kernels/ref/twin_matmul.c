@@ -54,15 +54,20 @@ static void make_q8_256(const float *x, int64_t k, struct act_block_256 *blocks)
     memset(blocks, 0, act_row_bytes_common(ACT_Q8_256, k));
     for (int64_t b = 0; b < k / 256; b++) {
         struct act_block_256 *a = &blocks[b];
+        int32_t total = 0;
         a->d = quantise_group(x + b * 256, 256, a->q);
         for (int64_t j = 0; j < 16; j++) {
             const int32_t sum = sum_i8(a->q + j * 16, 16);
             a->neg32[j] = -32 * sum;
-            a->neg4[j] = -4 * sum;
+            total += sum;
             a->sum16[j] = (int16_t)sum;
         }
-        for (int64_t j = 0; j < 8; j++)
-            a->sum32[j] = (int16_t)(a->sum16[2 * j] + a->sum16[2 * j + 1]);
+        for (int64_t j = 0; j < 8; j++) {
+            const int32_t sum = a->sum16[2 * j] + a->sum16[2 * j + 1];
+            a->sum32[j] = (int16_t)sum;
+            a->neg8[j] = -8 * sum;
+        }
+        a->neg124 = -124 * total;
     }
 }
 

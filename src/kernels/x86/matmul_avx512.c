@@ -1,6 +1,6 @@
 /* The fast matmul: drives unpacking and multiplication.
  *
- * Two panels of 16 rows at a time, one tile at a time: both tiles are unpacked into the first-level cache
+ * Up to four panels of 16 rows at a time, one tile at a time: the tiles are unpacked into the first-level cache
  * and meet every column there, whose sums wait in scratch. One column (decode) and hundreds (prefill) take
  * the same way, so the operations per output are the same. */
 #include "kernels/layout.h"
@@ -8,7 +8,8 @@
 #include "kernels/x86/panel_avx512.h"
 #include "kernels/x86/vec_avx512.h"
 
-#define MAX_COLUMNS 256     /* columns per pass over a weight; more make a second pass */
+#define MAX_COLUMNS 512     /* columns per pass over a weight; more make a second pass */
+#define GROUP_ROWS (PANEL_GROUP * PANEL_ROWS)
 #define PREFETCH_COLUMNS 16 /* up to here the weights' way from memory is what takes the time */
 
 static const struct panel_format formats[] = {
@@ -22,8 +23,8 @@ static const struct panel_format formats[] = {
     {QUANT_Q8_0, TILE_Q8, MINS_NONE, unpack_q8_0_avx512, multiply_q8_0_avx512},
     {QUANT_Q2_K, TILE_Q8, MINS_SUBTRACTED, unpack_q2_k_avx512, multiply_q2_k_avx512},
     {QUANT_Q3_K, TILE_Q8, MINS_NONE, unpack_q3_k_avx512, multiply_q3_k_avx512},
-    {QUANT_Q4_K, TILE_Q8, MINS_SUBTRACTED, unpack_q4_k_avx512, multiply_q45_k_avx512},
-    {QUANT_Q5_K, TILE_Q8, MINS_SUBTRACTED, unpack_q5_k_avx512, multiply_q45_k_avx512},
+    {QUANT_Q4_K, TILE_Q8, MINS_SUBTRACTED, unpack_q4_k_avx512, multiply_q4_k_avx512},
+    {QUANT_Q5_K, TILE_Q8, MINS_SUBTRACTED, unpack_q5_k_avx512, multiply_q5_k_avx512},
     {QUANT_Q6_K, TILE_Q8, MINS_NONE, unpack_q6_k_avx512, multiply_q6_k_avx512},
 };
 
@@ -45,13 +46,13 @@ static int64_t tile_k(const struct panel_format *f)
     return f->tile_kind == TILE_F32 ? TILE_K_F32 : TILE_K;
 }
 
-/* Scratch: the tiles of a pair of panels, then the sums of MAX_COLUMNS columns. */
+/* Scratch: the tiles of a group of panels, then the sums of MAX_COLUMNS columns. */
 size_t avx512_matmul_scratch_bytes(const struct weight *w)
 {
     const struct panel_format *f = format_get(w->type->id);
     if (!f)
         return twin_matmul_scratch_bytes(w);
-    return PAIR * (tile_bytes(f) + MAX_COLUMNS * sizeof(struct sums));
+    return PANEL_GROUP * (tile_bytes(f) + MAX_COLUMNS * sizeof(struct sums));
 }
 
 /* A stretch of k of some neighbouring rows. */
@@ -78,11 +79,11 @@ struct ahead {
     size_t step;
 };
 
-/* The rows of the next pair, in equal pieces for n_steps steps; in address order, because that is what the
+/* The rows of the next group, in equal pieces for n_steps steps; in address order, because that is what the
  * hardware's own prefetcher recognises and runs ahead of. Unpacking alone would read 16 rows at once. */
 static struct ahead ahead_of(const struct weight *w, int64_t row, int64_t row_end, int64_t n_steps)
 {
-    const int64_t rows = row_end - row < PAIR * PANEL_ROWS ? row_end - row : PAIR * PANEL_ROWS;
+    const int64_t rows = row_end - row < GROUP_ROWS ? row_end - row : GROUP_ROWS;
     struct ahead a = {NULL, NULL, 0};
     if (rows > 0) {
         const size_t bytes = (size_t)rows * (size_t)w->row_bytes;
@@ -128,18 +129,18 @@ static void store_sums(const struct panel_format *f, const struct sums *s, int64
     _mm512_mask_storeu_ps(y, v_tail(n_rows), v);
 }
 
-/* One or two panels, n <= MAX_COLUMNS columns: rows [row0, row1), at most 32. */
+/* 1, 2 or 4 panels, n <= MAX_COLUMNS columns: rows [row0, row1); the last panel may be partly filled. */
 static void multiply_panels(const struct panel_format *f, const struct weight *w, const struct act *a,
                             int64_t col, int64_t n, int64_t row0, int64_t row1, struct ahead *ahead, float *y,
                             int64_t ldy, uint8_t *scratch)
 {
     const size_t per_tile = tile_bytes(f);
-    const int n_panels = row1 - row0 > PANEL_ROWS ? PAIR : 1;
+    const int n_panels = (int)((row1 - row0 + PANEL_ROWS - 1) / PANEL_ROWS);
     const size_t x_step = a->form == ACT_F32 ? TILE_K_F32 * sizeof(float) : ACT_BLOCK_BYTES;
     const int64_t step = tile_k(f);
-    struct sums *s = (struct sums *)(void *)(scratch + PAIR * per_tile);
+    struct sums *s = (struct sums *)(void *)(scratch + PANEL_GROUP * per_tile);
     const uint8_t *x = act_row(a, col);
-    memset(s, 0, (size_t)n * PAIR * sizeof *s);
+    memset(s, 0, (size_t)n * PANEL_GROUP * sizeof *s);
     for (int64_t k = 0; k < w->k; k += step, x += x_step) {
         for (int64_t p = 0; p < n_panels; p++) {
             const int64_t row = row0 + p * PANEL_ROWS;
@@ -151,8 +152,15 @@ static void multiply_panels(const struct panel_format *f, const struct weight *w
     }
     for (int64_t c = 0; c < n; c++)
         for (int64_t p = 0; p < n_panels; p++)
-            store_sums(f, &s[c * PAIR + p], row1 - row0 - p * PANEL_ROWS,
+            store_sums(f, &s[c * PANEL_GROUP + p], row1 - row0 - p * PANEL_ROWS,
                        y + (col + c) * ldy + row0 + p * PANEL_ROWS);
+}
+
+/* How many of n rows to take at once: 4, 2 or 1 panels. */
+static int64_t group_rows(int64_t n)
+{
+    const int64_t rows = n > 3 * PANEL_ROWS ? 4 * PANEL_ROWS : n > PANEL_ROWS ? 2 * PANEL_ROWS : PANEL_ROWS;
+    return rows < n ? rows : n;
 }
 
 void avx512_matmul(const struct weight *w, const struct act *a, int64_t row0, int64_t row1, float *y,
@@ -165,11 +173,13 @@ void avx512_matmul(const struct weight *w, const struct act *a, int64_t row0, in
     }
     for (int64_t col = 0; col < a->n; col += MAX_COLUMNS) {
         const int64_t n = a->n - col < MAX_COLUMNS ? a->n - col : MAX_COLUMNS;
-        for (int64_t row = row0; row < row1; row += PAIR * PANEL_ROWS) {
-            const int64_t end = row1 - row < PAIR * PANEL_ROWS ? row1 : row + PAIR * PANEL_ROWS;
-            const int64_t n_steps = (w->k + tile_k(f) - 1) / tile_k(f) * PAIR;
+        for (int64_t row = row0; row < row1;) {
+            const int64_t end = row + group_rows(row1 - row);
+            const int64_t n_steps =
+                (w->k + tile_k(f) - 1) / tile_k(f) * ((end - row + PANEL_ROWS - 1) / PANEL_ROWS);
             struct ahead ahead = ahead_of(w, end, n <= PREFETCH_COLUMNS ? row1 : end, n_steps);
             multiply_panels(f, w, a, col, n, row, end, &ahead, y, ldy, scratch);
+            row = end;
         }
     }
 }

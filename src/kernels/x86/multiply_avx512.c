@@ -1,9 +1,10 @@
-/* Tiles times columns: 16 or 32 rows x up to 4 activation rows at once. For each output the operations are
- * those of kernels.h in the same order, whatever the number of columns: int32 within a block, then one
- * fma.
+/* Tiles times columns: up to 64 rows x 4 activation rows at once. For each output the operations are those of
+ * kernels.h in the same order, whatever the number of columns: int32 within a block, then one fma.
  *
- * The offset of unsigned quants costs nothing: the int32 sums of a block begin at -offset * sum(q_x),
- * which act_make has left beside the activations. */
+ * The offset of unsigned quants costs nothing: the int32 sums of a block begin at -offset * sum(q_x), which
+ * act_make has left beside the activations. Sub-block scales cost what the format allows: multiplied into the
+ * quants where the products fit a byte (Q2_K, Q3_K: unpack does it); two at a time with vpdpwssd where the sum
+ * of a sub-block fits 16 bits (Q4_K, around its middle 8); a multiplication each otherwise (Q5_K, Q6_K). */
 #include "kernels/layout.h"
 #include "kernels/x86/panel_avx512.h"
 #include "kernels/x86/vec_avx512.h"
@@ -32,113 +33,175 @@ MATH_INLINE __m512 broadcast_f32(const uint8_t *p)
     return _mm512_set1_ps(v);
 }
 
-/* dot[p][c] += sums over 4 * n_vec values of k, from vectors first_vec on. */
-MATH_INLINE void dot_columns(int n_panels, int n, int first_vec, int n_vec, const struct tile_q8 *t,
-                             const uint8_t *const x[COLUMN_GROUP], __m512i dot[PAIR][COLUMN_GROUP])
+#define EACH(i, n) _Pragma("GCC unroll 8") for (int i = 0; i < (n); i++)
+
+/* Registers are for the dots: the compiler is to believe that memory at p changes here, or it would keep what
+ * lies there in registers too, and spill both. */
+#define KEEP_IN_MEMORY(p) __asm__ volatile("" ::"r"(p) : "memory")
+
+typedef __m512i dots[PANEL_GROUP][COLUMN_GROUP];
+
+/* The sums begin at entry `entry` of the array at byte offset neg of the activation block. */
+MATH_INLINE void start_dots(int n_panels, int n, size_t neg, int entry, const uint8_t *const x[COLUMN_GROUP],
+                            dots dot)
 {
-#pragma GCC unroll 8
-    for (int v = first_vec; v < first_vec + n_vec; v++) {
-        __m512i w[PAIR];
-        for (int p = 0; p < n_panels; p++)
-            w[p] = _mm512_load_si512(t[p].q[v]);
-#pragma GCC unroll 4
-        for (int c = 0; c < n; c++) {
-            const __m512i xv = broadcast_i32(x[c] + 4 * v);
-            for (int p = 0; p < n_panels; p++)
-                dot[p][c] = _mm512_dpbusd_epi32(dot[p][c], w[p], xv);
-        }
+    EACH(c, n)
+    {
+        const __m512i v = neg == NO_OFFSET ? _mm512_setzero_si512() : broadcast_i32(x[c] + neg + 4 * entry);
+        EACH(p, n_panels) dot[p][c] = v;
     }
 }
 
-/* Where a block's int32 sums begin. entry: index in the array at byte offset neg of the activation block. */
-MATH_INLINE void start_dots(int n_panels, int n, size_t neg, int entry, const uint8_t *const x[COLUMN_GROUP],
-                            __m512i dot[PAIR][COLUMN_GROUP])
+/* Adds the products of 4 * n_vec values of k, from vectors first_vec on. n_vec: at most 8, constant. */
+MATH_INLINE void add_dots(int n_panels, int n, int first_vec, int n_vec, const struct tile_q8 *t,
+                          const uint8_t *const x[COLUMN_GROUP], dots dot)
 {
-    for (int c = 0; c < n; c++) {
-        const __m512i v = neg == NO_OFFSET ? _mm512_setzero_si512() : broadcast_i32(x[c] + neg + 4 * entry);
-        for (int p = 0; p < n_panels; p++)
-            dot[p][c] = v;
+    EACH(i, n_vec)
+    {
+        const int v = first_vec + i;
+        __m512i w[PANEL_GROUP];
+        EACH(p, n_panels) w[p] = _mm512_load_si512(t[p].q[v]);
+        EACH(c, n)
+        {
+            const __m512i xv = broadcast_i32(x[c] + 4 * v);
+            EACH(p, n_panels) dot[p][c] = _mm512_dpbusd_epi32(dot[p][c], w[p], xv);
+        }
     }
 }
 
 /* ---- ACT_Q8_32 --------------------------------------------------------------------------------- */
 
+/* acc2 += m d_x sum(q_x), for all blocks of one column. */
+MATH_INLINE void multiply_mins_32(int n_panels, int n_blocks, const struct tile_q8 *t, const uint8_t *x,
+                                  struct sums *s)
+{
+    __m512 acc2[PANEL_GROUP];
+    EACH(p, n_panels) acc2[p] = _mm512_load_ps(s[p].acc2);
+    for (int b = 0; b < n_blocks; b++) {
+        const __m512 ds = broadcast_f32(x + offsetof(struct act_block_32, ds) + 4 * b);
+        EACH(p, n_panels) acc2[p] = _mm512_fmadd_ps(_mm512_load_ps(t[p].m[b]), ds, acc2[p]);
+    }
+    EACH(p, n_panels) _mm512_store_ps(s[p].acc2, acc2[p]);
+}
+
 MATH_INLINE void multiply_32(int n_panels, int n, size_t neg, bool mins, const struct tile_q8 *t, int64_t k,
                              const uint8_t *const x[COLUMN_GROUP], struct sums *s)
 {
-    __m512 acc[PAIR][COLUMN_GROUP], acc2[PAIR][COLUMN_GROUP];
-    for (int c = 0; c < n; c++) {
-        for (int p = 0; p < n_panels; p++) {
-            acc[p][c] = _mm512_load_ps(s[c * PAIR + p].acc);
-            acc2[p][c] = _mm512_load_ps(s[c * PAIR + p].acc2);
-        }
-    }
-    for (int b = 0; b < (int)(k / 32); b++) {
-        __m512i dot[PAIR][COLUMN_GROUP];
+    const int n_blocks = (int)(k / 32);
+    for (int b = 0; b < n_blocks; b++) {
+        dots dot;
+        KEEP_IN_MEMORY(s);
         start_dots(n_panels, n, neg, b, x, dot);
-        dot_columns(n_panels, n, b * 8, 8, t, x, dot);
-        for (int c = 0; c < n; c++) {
+        add_dots(n_panels, n, b * 8, 8, t, x, dot);
+        EACH(c, n)
+        {
             const __m512 dx = broadcast_f32(x[c] + offsetof(struct act_block_32, d) + 4 * b);
-            const __m512 ds = broadcast_f32(x[c] + offsetof(struct act_block_32, ds) + 4 * b);
-            for (int p = 0; p < n_panels; p++) {
+            EACH(p, n_panels)
+            {
+                float *acc = s[c * PANEL_GROUP + p].acc;
                 const __m512 d = _mm512_mul_ps(_mm512_load_ps(t[p].d[b]), dx);
-                acc[p][c] = _mm512_fmadd_ps(d, _mm512_cvtepi32_ps(dot[p][c]), acc[p][c]);
-                if (mins)
-                    acc2[p][c] = _mm512_fmadd_ps(_mm512_load_ps(t[p].m[b]), ds, acc2[p][c]);
+                _mm512_store_ps(acc, _mm512_fmadd_ps(d, _mm512_cvtepi32_ps(dot[p][c]), _mm512_load_ps(acc)));
             }
         }
     }
-    for (int c = 0; c < n; c++) {
-        for (int p = 0; p < n_panels; p++) {
-            _mm512_store_ps(s[c * PAIR + p].acc, acc[p][c]);
-            if (mins)
-                _mm512_store_ps(s[c * PAIR + p].acc2, acc2[p][c]);
-        }
-    }
+    if (mins)
+        EACH(c, n) multiply_mins_32(n_panels, n_blocks, t, x[c], &s[c * PANEL_GROUP]);
 }
 
 /* ---- ACT_Q8_256 -------------------------------------------------------------------------------- */
 
-/* acc2 += dmin d_x * sum of mins times sums of activations, two sub-blocks per step of vpdpwssd. */
-MATH_INLINE void multiply_mins(int n_pairs, size_t sums, const struct tile_q8 *t, const uint8_t *x,
-                               struct sums *s)
+/* total += pairs[j] times the sums of activations that stand as 16-bit pairs at byte offset `sums`. */
+MATH_INLINE __m512i dot_sums(int n_pairs, size_t sums, const int16_t (*pairs)[PANEL_ROWS][2],
+                             const uint8_t *x, __m512i total)
 {
-    __m512i min = _mm512_setzero_si512();
-    for (int j = 0; j < n_pairs; j++)
-        min = _mm512_dpwssd_epi32(min, _mm512_load_si512(t->min[j]), broadcast_i32(x + sums + 4 * j));
-    const __m512 d =
-        _mm512_mul_ps(_mm512_load_ps(t->m[0]), broadcast_f32(x + offsetof(struct act_block_256, d)));
-    _mm512_store_ps(s->acc2, _mm512_fmadd_ps(d, _mm512_cvtepi32_ps(min), _mm512_load_ps(s->acc2)));
+    EACH(j, n_pairs)
+    total = _mm512_dpwssd_epi32(total, _mm512_load_si512(pairs[j]), broadcast_i32(x + sums + 4 * j));
+    return total;
 }
 
-MATH_INLINE void multiply_256(int n_panels, int n, int sub, size_t neg, size_t min_sums,
-                              const struct tile_q8 *t, const uint8_t *const x[COLUMN_GROUP], struct sums *s)
+/* acc += d d_x total; acc2 += dmin d_x * sum of mins times sums of activations. */
+MATH_INLINE void finish_256(int n_min_pairs, size_t min_sums, const struct tile_q8 *t, const uint8_t *x,
+                            __m512i total, struct sums *to)
 {
-    const int n_sub = 256 / sub, n_vec = sub / 4;
-    __m512i total[PAIR][COLUMN_GROUP], dot[PAIR][COLUMN_GROUP];
-    for (int c = 0; c < n; c++)
-        for (int p = 0; p < n_panels; p++)
-            total[p][c] = _mm512_setzero_si512();
-    for (int j = 0; j < n_sub; j++) {
+    const __m512 dx = broadcast_f32(x + offsetof(struct act_block_256, d));
+    const __m512 d = _mm512_mul_ps(_mm512_load_ps(t->d[0]), dx);
+    _mm512_store_ps(to->acc, _mm512_fmadd_ps(d, _mm512_cvtepi32_ps(total), _mm512_load_ps(to->acc)));
+    if (n_min_pairs) {
+        const __m512i min = dot_sums(n_min_pairs, min_sums, t->min, x, _mm512_setzero_si512());
+        const __m512 dmin = _mm512_mul_ps(_mm512_load_ps(t->m[0]), dx);
+        _mm512_store_ps(to->acc2,
+                        _mm512_fmadd_ps(dmin, _mm512_cvtepi32_ps(min), _mm512_load_ps(to->acc2)));
+    }
+}
+
+#define SUMS_16 offsetof(struct act_block_256, sum16)
+#define SUMS_32 offsetof(struct act_block_256, sum32)
+
+/* Scales are part of the quants. */
+MATH_INLINE void multiply_whole(int n_panels, int n, size_t neg, int n_min_pairs, const struct tile_q8 *t,
+                                const uint8_t *const x[COLUMN_GROUP], struct sums *s)
+{
+    dots total;
+    start_dots(n_panels, n, neg, 0, x, total);
+    for (int v = 0; v < 64; v += 8)
+        add_dots(n_panels, n, v, 8, t, x, total);
+    EACH(c, n)
+    EACH(p, n_panels)
+    finish_256(n_min_pairs, SUMS_16, &t[p], x[c], total[p][c], &s[c * PANEL_GROUP + p]);
+}
+
+/* Each sub-block's sum is multiplied by its scale. */
+MATH_INLINE void multiply_scaled(int n_panels, int n, int sub, size_t neg, int n_min_pairs,
+                                 const struct tile_q8 *t, const uint8_t *const x[COLUMN_GROUP], struct sums *s)
+{
+    dots total, dot;
+    EACH(c, n) EACH(p, n_panels) total[p][c] = _mm512_setzero_si512();
+    for (int j = 0; j < 256 / sub; j++) {
         start_dots(n_panels, n, neg, j, x, dot);
-        dot_columns(n_panels, n, j * n_vec, n_vec, t, x, dot);
-        for (int p = 0; p < n_panels; p++) {
+        add_dots(n_panels, n, j * sub / 4, sub / 4, t, x, dot);
+        EACH(p, n_panels)
+        {
             const __m512i scale = _mm512_load_si512(t[p].scale[j]);
-            for (int c = 0; c < n; c++)
-                total[p][c] = _mm512_add_epi32(total[p][c], _mm512_mullo_epi32(dot[p][c], scale));
+            EACH(c, n)
+            total[p][c] = _mm512_add_epi32(total[p][c], _mm512_mullo_epi32(dot[p][c], scale));
         }
     }
-    for (int c = 0; c < n; c++) {
-        const __m512 dx = broadcast_f32(x[c] + offsetof(struct act_block_256, d));
-        for (int p = 0; p < n_panels; p++) {
-            struct sums *to = &s[c * PAIR + p];
-            const __m512 d = _mm512_mul_ps(_mm512_load_ps(t[p].d[0]), dx);
-            _mm512_store_ps(to->acc,
-                            _mm512_fmadd_ps(d, _mm512_cvtepi32_ps(total[p][c]), _mm512_load_ps(to->acc)));
-            if (min_sums != NO_OFFSET)
-                multiply_mins(n_sub / 2, min_sums, &t[p], x[c], to);
+    EACH(c, n)
+    EACH(p, n_panels)
+    finish_256(n_min_pairs, SUMS_32, &t[p], x[c], total[p][c], &s[c * PANEL_GROUP + p]);
+}
+
+/* Q4_K: sum_j scale_j * sum_j(q x) = sum_j scale_j * sum_j((q - 8) x) + sum_j 8 scale_j * sum_j(x). The inner
+ * sums are at most 32 * 8 * 127 < 2^15, so that two of them are multiplied by one vpdpwssd. */
+MATH_INLINE void multiply_paired(int n_panels, int n, const struct tile_q8 *t,
+                                 const uint8_t *const x[COLUMN_GROUP], struct sums *s)
+{
+    const size_t neg = offsetof(struct act_block_256, neg8);
+    const __mmask32 even = 0x55555555;
+    dots total, first, dot;
+    EACH(c, n)
+    EACH(p, n_panels) total[p][c] = dot_sums(4, SUMS_32, t[p].pair8, x[c], _mm512_setzero_si512());
+    for (int j = 0; j < 4; j++) {
+        start_dots(n_panels, n, neg, 2 * j, x, dot);
+        add_dots(n_panels, n, j * 16, 8, t, x, dot);
+        EACH(c, n) EACH(p, n_panels) first[p][c] = dot[p][c];
+        KEEP_IN_MEMORY(first);
+        KEEP_IN_MEMORY(total);
+        start_dots(n_panels, n, neg, 2 * j + 1, x, dot);
+        add_dots(n_panels, n, j * 16 + 8, 8, t, x, dot);
+        EACH(p, n_panels)
+        {
+            const __m512i scales = _mm512_load_si512(t[p].pair[j]);
+            EACH(c, n)
+            {
+                const __m512i both = _mm512_mask_mov_epi16(_mm512_slli_epi32(dot[p][c], 16), even, first[p][c]);
+                total[p][c] = _mm512_dpwssd_epi32(total[p][c], both, scales);
+            }
         }
     }
+    EACH(c, n)
+    EACH(p, n_panels)
+    finish_256(4, SUMS_32, &t[p], x[c], total[p][c], &s[c * PANEL_GROUP + p]);
 }
 
 /* ---- ACT_F32 ----------------------------------------------------------------------------------- */
@@ -146,30 +209,25 @@ MATH_INLINE void multiply_256(int n_panels, int n, int sub, size_t neg, size_t m
 MATH_INLINE void multiply_floats(int n_panels, int n, const struct tile_f32 *t, int64_t k,
                                  const uint8_t *const x[COLUMN_GROUP], struct sums *s)
 {
-    __m512 acc[PAIR][COLUMN_GROUP];
-    for (int c = 0; c < n; c++)
-        for (int p = 0; p < n_panels; p++)
-            acc[p][c] = _mm512_load_ps(s[c * PAIR + p].acc);
+    __m512 acc[PANEL_GROUP][COLUMN_GROUP];
+    EACH(c, n) EACH(p, n_panels) acc[p][c] = _mm512_load_ps(s[c * PANEL_GROUP + p].acc);
     for (int64_t i = 0; i < k; i++) {
-        __m512 w[PAIR];
-        for (int p = 0; p < n_panels; p++)
-            w[p] = _mm512_load_ps(t[p].w[i]);
-        for (int c = 0; c < n; c++) {
+        __m512 w[PANEL_GROUP];
+        EACH(p, n_panels) w[p] = _mm512_load_ps(t[p].w[i]);
+        EACH(c, n)
+        {
             const __m512 v = broadcast_f32(x[c] + 4 * i);
-            for (int p = 0; p < n_panels; p++)
-                acc[p][c] = _mm512_fmadd_ps(w[p], v, acc[p][c]);
+            EACH(p, n_panels) acc[p][c] = _mm512_fmadd_ps(w[p], v, acc[p][c]);
         }
     }
-    for (int c = 0; c < n; c++)
-        for (int p = 0; p < n_panels; p++)
-            _mm512_store_ps(s[c * PAIR + p].acc, acc[p][c]);
+    EACH(c, n) EACH(p, n_panels) _mm512_store_ps(s[c * PANEL_GROUP + p].acc, acc[p][c]);
 }
 
 /* ---- one compiled body per number of panels and columns ---------------------------------------- */
 
 /* Calls BODY(panels, columns) for groups of 4, 2 and 1 columns, each with constant arguments. */
 #define FOR_COLUMNS(panels, BODY)                                                                            \
-    for (; n >= 4; n -= 4, x += 4 * stride, s += 4 * PAIR) {                                                 \
+    for (; n >= 4; n -= 4, x += 4 * stride, s += 4 * PANEL_GROUP) {                                          \
         const uint8_t *const xs[COLUMN_GROUP] = {x, x + stride, x + 2 * stride, x + 3 * stride};             \
         if (n >= 8)                                                                                          \
             for (size_t next = 4; next < 8; next++)                                                          \
@@ -179,7 +237,7 @@ MATH_INLINE void multiply_floats(int n_panels, int n, const struct tile_f32 *t, 
     if (n >= 2) {                                                                                            \
         const uint8_t *const xs[COLUMN_GROUP] = {x, x + stride};                                             \
         BODY(panels, 2);                                                                                     \
-        n -= 2, x += 2 * stride, s += 2 * PAIR;                                                              \
+        n -= 2, x += 2 * stride, s += 2 * PANEL_GROUP;                                                       \
     }                                                                                                        \
     if (n >= 1) {                                                                                            \
         const uint8_t *const xs[COLUMN_GROUP] = {x};                                                         \
@@ -191,7 +249,9 @@ MATH_INLINE void multiply_floats(int n_panels, int n, const struct tile_f32 *t, 
     {                                                                                                        \
         const tile_type *t = tiles;                                                                          \
         const size_t bytes = block_bytes;                                                                    \
-        if (n_panels == 2) {                                                                                 \
+        if (n_panels == 4) {                                                                                 \
+            FOR_COLUMNS(4, BODY)                                                                             \
+        } else if (n_panels == 2) {                                                                          \
             FOR_COLUMNS(2, BODY)                                                                             \
         } else {                                                                                             \
             FOR_COLUMNS(1, BODY)                                                                             \
@@ -206,10 +266,11 @@ MATH_INLINE void multiply_floats(int n_panels, int n, const struct tile_f32 *t, 
 #define BODY_Q5_0(p, n) multiply_32(p, n, NEG_32(neg16), false, t, k, xs, s)
 #define BODY_Q8_0(p, n) multiply_32(p, n, NEG_32(neg128), false, t, k, xs, s)
 #define BODY_Q45_1(p, n) multiply_32(p, n, NO_OFFSET, true, t, k, xs, s)
-#define BODY_Q2_K(p, n) multiply_256(p, n, 16, NO_OFFSET, AT_256(sum16), t, xs, s)
-#define BODY_Q3_K(p, n) multiply_256(p, n, 16, AT_256(neg4), NO_OFFSET, t, xs, s)
-#define BODY_Q45_K(p, n) multiply_256(p, n, 32, NO_OFFSET, AT_256(sum32), t, xs, s)
-#define BODY_Q6_K(p, n) multiply_256(p, n, 16, AT_256(neg32), NO_OFFSET, t, xs, s)
+#define BODY_Q2_K(p, n) multiply_whole(p, n, NO_OFFSET, 8, t, xs, s)
+#define BODY_Q3_K(p, n) multiply_whole(p, n, AT_256(neg124), 0, t, xs, s)
+#define BODY_Q4_K(p, n) multiply_paired(p, n, t, xs, s)
+#define BODY_Q5_K(p, n) multiply_scaled(p, n, 32, NO_OFFSET, 4, t, xs, s)
+#define BODY_Q6_K(p, n) multiply_scaled(p, n, 16, AT_256(neg32), 0, t, xs, s)
 #define BODY_F32(p, n) multiply_floats(p, n, t, k, xs, s)
 
 MULTIPLY(multiply_q4_0, struct tile_q8, 384, BODY_Q4_0)
@@ -218,6 +279,7 @@ MULTIPLY(multiply_q8_0, struct tile_q8, 448, BODY_Q8_0)
 MULTIPLY(multiply_q45_1, struct tile_q8, 320, BODY_Q45_1)
 MULTIPLY(multiply_q2_k, struct tile_q8, 448, BODY_Q2_K)
 MULTIPLY(multiply_q3_k, struct tile_q8, 448, BODY_Q3_K)
-MULTIPLY(multiply_q45_k, struct tile_q8, 448, BODY_Q45_K)
+MULTIPLY(multiply_q4_k, struct tile_q8, 448, BODY_Q4_K)
+MULTIPLY(multiply_q5_k, struct tile_q8, 448, BODY_Q5_K)
 MULTIPLY(multiply_q6_k, struct tile_q8, 448, BODY_Q6_K)
 MULTIPLY(multiply_f32, struct tile_f32, (size_t)k * 4, BODY_F32)

@@ -173,15 +173,20 @@ static void make_q8_256(const float *x, int64_t k, struct act_block_256 *a)
 {
     for (int64_t b = 0; b < k / 256; b++, a++, x += 256) {
         const struct group_scale s = group_scale(amax_bits(x, 256));
+        int32_t total = 0;
         a->d = s.d;
         for (int64_t j = 0; j < 16; j++) {
             const int32_t sum = quantise_16(x + j * 16, s.inverse, a->q + j * 16);
             a->neg32[j] = -32 * sum;
-            a->neg4[j] = -4 * sum;
+            total += sum;
             a->sum16[j] = (int16_t)sum;
         }
-        for (int64_t j = 0; j < 8; j++)
-            a->sum32[j] = (int16_t)(a->sum16[2 * j] + a->sum16[2 * j + 1]);
+        for (int64_t j = 0; j < 8; j++) {
+            const int32_t sum = a->sum16[2 * j] + a->sum16[2 * j + 1];
+            a->sum32[j] = (int16_t)sum;
+            a->neg8[j] = -8 * sum;
+        }
+        a->neg124 = -124 * total;
         memset(a->zero, 0, sizeof a->zero);
     }
 }

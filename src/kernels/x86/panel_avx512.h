@@ -15,8 +15,14 @@ struct tile_q8 {
     uint8_t q[TILE_K / 4][64];     /* [k / 4][row][k % 4], unsigned */
     float d[8][PANEL_ROWS];        /* per 32-block, or d[0] for a 256-block */
     float m[8][PANEL_ROWS];        /* m, or m[0] = dmin */
-    int32_t scale[16][PANEL_ROWS]; /* per sub-block of 32 or 16 */
-    int16_t min[8][PANEL_ROWS][2]; /* mins of two neighbouring sub-blocks, as vpdpwssd wants them */
+    union {
+        int32_t scale[16][PANEL_ROWS]; /* Q5_K, Q6_K: per sub-block of 32 or 16 */
+        struct {                       /* Q4_K: scales of two neighbouring sub-blocks, as vpdpwssd wants them */
+            int16_t pair[4][PANEL_ROWS][2];
+            int16_t pair8[4][PANEL_ROWS][2]; /* 8 times these */
+        };
+    };
+    int16_t min[8][PANEL_ROWS][2]; /* mins of two neighbouring sub-blocks */
 } __attribute__((aligned(64)));
 
 /* 16 rows x 64 k of F32, F16, BF16. */
@@ -29,15 +35,17 @@ struct sums {
     float acc[PANEL_ROWS], acc2[PANEL_ROWS];
 } __attribute__((aligned(64)));
 
-#define PAIR 2         /* panels multiplied together: one broadcast of activations serves 32 rows */
-#define COLUMN_GROUP 4 /* columns multiplied together */
+/* Panels and columns multiplied together: 16 sums in registers hide the latency of vpdpbusd, and 8 loads serve
+ * 16 of them. */
+#define PANEL_GROUP 4
+#define COLUMN_GROUP 4
 
 /* Unpacks k values (a multiple of the block; at most a tile's) of 16 rows that lie stride bytes apart. */
 typedef void (*unpack_fn)(const uint8_t *src, size_t stride, int64_t k, void *tile);
 
-/* Multiplies the tiles of n_panels panels, lying one behind the other, by n columns: k values (at most a
- * tile's). x: the activation block (or floats) of the first column, the next one stride bytes on. s:
- * [n][PAIR]. */
+/* Multiplies the tiles of n_panels panels (1, 2 or 4), lying one behind the other, by n columns: k values (at
+ * most a tile's). x: the activation block (or floats) of the first column, the next one stride bytes on. s:
+ * [n][PANEL_GROUP]. */
 typedef void (*multiply_fn)(const void *tiles, int n_panels, int64_t k, const uint8_t *x, size_t stride,
                             int64_t n, struct sums *s);
 
@@ -83,7 +91,8 @@ DECLARE_MULTIPLY(multiply_q8_0);
 DECLARE_MULTIPLY(multiply_q45_1);
 DECLARE_MULTIPLY(multiply_q2_k);
 DECLARE_MULTIPLY(multiply_q3_k);
-DECLARE_MULTIPLY(multiply_q45_k);
+DECLARE_MULTIPLY(multiply_q4_k);
+DECLARE_MULTIPLY(multiply_q5_k);
 DECLARE_MULTIPLY(multiply_q6_k);
 
 #endif

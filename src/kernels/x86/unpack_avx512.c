@@ -185,17 +185,36 @@ MATH_INLINE void store_mins(struct tile_q8 *t, int first, __m512i bytes)
                        or_masked(_mm512_and_epi32(upper, low), _mm512_slli_epi32(upper, 8), high));
 }
 
-/* d, dmin and 12 bytes of 6-bit scales and mins: the first 16 bytes of Q4_K and Q5_K. */
-MATH_INLINE void unpack_head_6bit(const uint8_t *src, size_t stride, struct tile_q8 *t)
+/* Four unsigned bytes per row become pair[first], pair[first + 1], and 8 times these. */
+MATH_INLINE void store_scale_pairs(struct tile_q8 *t, int first, __m512i bytes)
+{
+    const __m512i low = _mm512_set1_epi32(0x00ff), high = _mm512_set1_epi32(0x00ff0000);
+    for (int j = 0; j < 2; j++, bytes = _mm512_srli_epi32(bytes, 16)) {
+        const __m512i pair = or_masked(_mm512_and_epi32(bytes, low), _mm512_slli_epi32(bytes, 8), high);
+        _mm512_store_si512(t->pair[first + j], pair);
+        _mm512_store_si512(t->pair8[first + j], _mm512_slli_epi32(pair, 3));
+    }
+}
+
+/* d, dmin and 12 bytes of 6-bit scales and mins: the first 16 bytes of Q4_K and Q5_K. paired: how the scales
+ * are wanted. */
+MATH_INLINE void unpack_head_6bit(const uint8_t *src, size_t stride, bool paired, struct tile_q8 *t)
 {
     const __m512i six = _mm512_set1_epi8(63), two = _mm512_set1_epi8(0x30);
     __m512i v[4];
     load_rows(src, stride, v);
     _mm512_store_ps(t->d[0], f16_low(v[0]));
     _mm512_store_ps(t->m[0], f16_high(v[0]));
-    store_scales(t, 0, _mm512_and_si512(v[1], six));
+    const __m512i scales0 = _mm512_and_si512(v[1], six);
+    const __m512i scales4 = or_masked(low_nibbles(v[3]), _mm512_srli_epi32(v[1], 2), two);
+    if (paired) {
+        store_scale_pairs(t, 0, scales0);
+        store_scale_pairs(t, 2, scales4);
+    } else {
+        store_scales(t, 0, scales0);
+        store_scales(t, 4, scales4);
+    }
     store_mins(t, 0, _mm512_and_si512(v[2], six));
-    store_scales(t, 4, or_masked(low_nibbles(v[3]), _mm512_srli_epi32(v[1], 2), two));
     store_mins(t, 2, or_masked(high_nibbles(v[3]), _mm512_srli_epi32(v[2], 2), two));
 }
 
@@ -203,7 +222,7 @@ void unpack_q4_k_avx512(const uint8_t *src, size_t stride, int64_t k, void *tile
 {
     struct tile_q8 *t = tile;
     (void)k;
-    unpack_head_6bit(src, stride, t);
+    unpack_head_6bit(src, stride, true, t);
     for (int part = 0; part < 8; part++) { /* 16 bytes: half of two sub-blocks */
         __m512i v[4];
         load_rows(src + 16 + part * 16, stride, v);
@@ -221,7 +240,7 @@ void unpack_q5_k_avx512(const uint8_t *src, size_t stride, int64_t k, void *tile
     const __m512i fifth = _mm512_set1_epi8(16);
     __m512i high[8];
     (void)k;
-    unpack_head_6bit(src, stride, t);
+    unpack_head_6bit(src, stride, false, t);
     load_rows(src + 16, stride, high);
     load_rows(src + 32, stride, high + 4);
     for (int j = 0; j < 8; j++)
@@ -276,60 +295,91 @@ void unpack_q6_k_avx512(const uint8_t *src, size_t stride, int64_t k, void *tile
     _mm512_store_ps(t->d[0], f16_high(gather_word(src + 206, stride)));
 }
 
-/* 64 bytes of 2-bit quants per row; high[j] holds, at bit e / 32 of each byte, a third bit, or is NULL. */
-MATH_INLINE void unpack_2bit(const uint8_t *qs, size_t stride, const __m512i *high, struct tile_q8 *t)
+/* Byte `byte` of each row's word as both 16-bit halves of it. */
+MATH_INLINE __m512i byte_twice(__m512i words, int byte)
 {
-    const __m512i three = _mm512_set1_epi8(3), one = _mm512_set1_epi8(1);
-    for (int part = 0; part < 4; part++) { /* 16 bytes: half of 4 groups of 32 */
-        __m512i v[4];
-        load_rows(qs + part * 16, stride, v);
-        for (int j = 0; j < 4; j++) {
-            for (int group = 0; group < 4; group++) {
-                const __m512i shift = _mm512_set1_epi32(2 * group);
-                __m512i q = _mm512_and_si512(_mm512_srlv_epi32(v[j], shift), three);
-                if (high) {
-                    const __m512i by = _mm512_set1_epi32(part / 2 * 4 + group);
-                    const __m512i bit = _mm512_and_si512(_mm512_srlv_epi32(high[part % 2 * 4 + j], by), one);
-                    q = _mm512_or_si512(q, _mm512_slli_epi32(bit, 2));
-                }
-                _mm512_store_si512(t->q[part / 2 * 32 + group * 8 + part % 2 * 4 + j], q);
-            }
-        }
-    }
+    const __m512i index = _mm512_set4_epi32(0x0c0c0c0c, 0x08080808, 0x04040404, 0);
+    return _mm512_maskz_shuffle_epi8(0x5555555555555555, words,
+                                     _mm512_add_epi8(index, _mm512_set1_epi8((char)byte)));
 }
 
+/* 64 bytes of 2-bit quants per row: element 32 g + 16 h + i of each half of 128 stands in byte 16 h + i, at
+ * bits 2 g. */
+MATH_INLINE __m512i two_bits(__m512i bytes, int group)
+{
+    return _mm512_and_si512(_mm512_srlv_epi32(bytes, _mm512_set1_epi32(2 * group)), _mm512_set1_epi8(3));
+}
+
+/* Stores scale * q: the products, at most 15 * 3, fit a byte, so two are made by one 16-bit multiplication. */
 void unpack_q2_k_avx512(const uint8_t *src, size_t stride, int64_t k, void *tile)
 {
     struct tile_q8 *t = tile;
     __m512i s[4];
     (void)k;
     load_rows(src, stride, s);
-    for (int j = 0; j < 4; j++) {
-        store_scales(t, 4 * j, low_nibbles(s[j]));
-        store_mins(t, 2 * j, high_nibbles(s[j]));
+    for (int part = 0; part < 4; part++) { /* 16 bytes: sub-blocks 8 half + 2 group + part % 2 */
+        __m512i v[4];
+        load_rows(src + 16 + part * 16, stride, v);
+        for (int group = 0; group < 4; group++) {
+            const int sub = part / 2 * 8 + group * 2 + part % 2;
+            const __m512i scale = byte_twice(low_nibbles(s[sub / 4]), sub % 4);
+            for (int j = 0; j < 4; j++)
+                _mm512_store_si512(t->q[sub * 4 + j], _mm512_mullo_epi16(two_bits(v[j], group), scale));
+        }
     }
-    unpack_2bit(src + 16, stride, NULL, t);
+    for (int j = 0; j < 4; j++)
+        store_mins(t, 2 * j, high_nibbles(s[j]));
     const __m512i d = gather_word(src + 80, stride);
     _mm512_store_ps(t->d[0], f16_low(d));
     _mm512_store_ps(t->m[0], f16_high(d));
 }
 
+/* The 16 scales of Q3_K, four bytes a row, as unsigned numbers that are 32 too high. */
+MATH_INLINE void unpack_scales_q3(const uint8_t *src, size_t stride, __m512i bytes[4])
+{
+    const __m512i pair = _mm512_set1_epi8(0x30);
+    __m512i s[4];
+    load_rows(src + 92, stride, s); /* words 1 to 3 are the scales */
+    bytes[0] = or_masked(low_nibbles(s[1]), _mm512_slli_epi32(s[3], 4), pair);
+    bytes[1] = or_masked(low_nibbles(s[2]), _mm512_slli_epi32(s[3], 2), pair);
+    bytes[2] = or_masked(high_nibbles(s[1]), s[3], pair);
+    bytes[3] = or_masked(high_nibbles(s[2]), _mm512_srli_epi32(s[3], 2), pair);
+}
+
+/* Stores scale * (q - 4) + 124, which lies in 0 .. 252. For a negative scale, scale * (q - 4) =
+ * |scale| * ((7 - q) - 3), so the products |scale| * (q or 7 - q) are at most 224 and fit a byte. */
 void unpack_q3_k_avx512(const uint8_t *src, size_t stride, int64_t k, void *tile)
 {
+    const __m512i one = _mm512_set1_epi8(1);
     struct tile_q8 *t = tile;
-    const __m512i pair = _mm512_set1_epi8(0x30), bias = _mm512_set1_epi32(32);
-    __m512i high[8], s[4];
+    __m512i high[8], scales[4];
     (void)k;
     load_rows(src, stride, high);
     load_rows(src + 16, stride, high + 4);
-    unpack_2bit(src + 32, stride, high, t);
-    load_rows(src + 92, stride, s); /* words 1 to 3 are the scales */
-    const __m512i bytes[4] = {or_masked(low_nibbles(s[1]), _mm512_slli_epi32(s[3], 4), pair),
-                              or_masked(low_nibbles(s[2]), _mm512_slli_epi32(s[3], 2), pair),
-                              or_masked(high_nibbles(s[1]), s[3], pair),
-                              or_masked(high_nibbles(s[2]), _mm512_srli_epi32(s[3], 2), pair)};
-    for (int j = 0; j < 16; j++)
-        _mm512_store_si512(t->scale[j], _mm512_sub_epi32(word_byte(bytes[j / 4], (unsigned)(j % 4)), bias));
+    unpack_scales_q3(src, stride, scales);
+    for (int part = 0; part < 4; part++) {
+        __m512i v[4];
+        load_rows(src + 32 + part * 16, stride, v);
+        for (int group = 0; group < 4; group++) {
+            const int sub = part / 2 * 8 + group * 2 + part % 2;
+            const __m512i scale =
+                _mm512_sub_epi16(byte_twice(scales[sub / 4], sub % 4), _mm512_set1_epi16(32));
+            const __m512i size = _mm512_abs_epi16(scale);
+            const __mmask32 negative = _mm512_movepi16_mask(scale);
+            const __m512i flip = _mm512_maskz_set1_epi16(negative, 0x0707);
+            const __m512i four = _mm512_slli_epi16(size, 2), less = _mm512_mask_sub_epi16(four, negative, four, size);
+            const __m512i base = _mm512_sub_epi16(_mm512_set1_epi16(124), less); /* 124 - (3 or 4) |scale| */
+            const __m512i bases = _mm512_or_si512(_mm512_and_si512(base, _mm512_set1_epi16(255)),
+                                                  _mm512_slli_epi16(base, 8));
+            const __m512i by = _mm512_set1_epi32(part / 2 * 4 + group);
+            for (int j = 0; j < 4; j++) {
+                const __m512i bit = _mm512_and_si512(_mm512_srlv_epi32(high[part % 2 * 4 + j], by), one);
+                const __m512i q = _mm512_or_si512(two_bits(v[j], group), _mm512_slli_epi32(bit, 2));
+                const __m512i product = _mm512_mullo_epi16(_mm512_xor_si512(q, flip), size);
+                _mm512_store_si512(t->q[sub * 4 + j], _mm512_add_epi8(product, bases));
+            }
+        }
+    }
     _mm512_store_ps(t->d[0], f16_high(gather_word(src + 106, stride)));
 }
 
