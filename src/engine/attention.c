@@ -83,7 +83,8 @@ static void gather_queries(const struct attention *a, const struct row_block *b,
         for (int32_t g = 0; g < group; g++) {
             memcpy(w->head, src + (int64_t)g * l->d_k, (size_t)l->d_k * sizeof *src);
             a->e->kernels->scale(l->q_scale, l->d_k, w->head);
-            a->e->kernels->attn_query(a->e->kv.rep, l->d_k, w->head, dst + (size_t)g * attn_query_bytes(l->d_k));
+            a->e->kernels->attn_query(a->e->kv.rep, l->d_k, w->head,
+                                      dst + (size_t)g * attn_query_bytes(l->d_k));
         }
     }
 }
@@ -101,8 +102,7 @@ static void fold_tile(const struct attention *a, const struct row_block *b, int3
             w->vis[r * group + g] = v.lo < v.hi ? v : (struct attn_visible){0};
     }
     const struct kv_tile t = kv_tile_at(&a->e->kv, &b->seq->kv, page, a->first_lane + head_kv);
-    a->e->kernels->attn_tile(&t, l->d_k, l->d_v, w->n_q, w->q, w->vis, l->softcap, w->sp, w->part,
-                              w->tile);
+    a->e->kernels->attn_tile(&t, l->d_k, l->d_v, w->n_q, w->q, w->vis, l->softcap, w->sp, w->part, w->tile);
 }
 
 static void attend_block(const struct attention *a, const struct row_block *b, int32_t head_kv,

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_Q 9
+#define MAX_Q 20
 #define N_TILES 3
 
 /* Some tiles, some queries, and what each query sees of each tile: vis within masks (~0: no mask given). */
@@ -201,7 +201,7 @@ void check_attention(const struct kernels *set, struct report *rep)
         for (size_t d = 0; d < sizeof dims / sizeof *dims; d++) {
             for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
                 struct scene s = scene_new(&r, set, (enum kv_rep)rep_kv, dims[d][0], dims[d][1],
-                                           (int64_t)i + 1, i % 2 ? 30.0f : 0.0f, kinds[i]);
+                                           1 + (int64_t)(i * 7 + d) % MAX_Q, i % 2 ? 30.0f : 0.0f, kinds[i]);
                 check_scene(set, &s, rep);
                 scene_free(&s);
                 check_store(set, (enum kv_rep)rep_kv, dims[d][1], kinds[i], rep);

@@ -1,24 +1,30 @@
-/* Attention over one tile of 64 positions. Twins: ref/twin_attention.c.
+/* Attention over one tile of 64 positions, keys and values in f16 or f32. Twins: ref/twin_attention.c.
  *
- * Queries with something to see are taken four at a time, so that a key or value is converted to f32 once
- * for four. Scores: four vectors of 16 positions per query, one fma per key component in ascending order.
+ * Queries with something to see are taken in groups of up to six: 6 x 4 accumulators, each a vector of 16
+ * positions (scores) or of 16 components (values), fill the registers. One group reads the page as it lies;
+ * for more the page is converted to f32 once, in scratch: all keys, then 64 components of values at a time.
  * Unseen positions are computed with whatever the page holds and then selected away; unseen values are not
- * touched. */
+ * touched. The next page is prefetched line by line while this one is converted. */
 #include "kernels/layout.h"
 #include "kernels/sets.h"
 #include "kernels/x86/vec_avx512.h"
 
-#define QUERIES 4                /* handled together */
-#define VECTORS (ATTN_TILE / 16) /* of positions in a tile; of components in a chunk of values */
+/* Loops over accumulators must vanish early, or GCC keeps the accumulators in memory too. */
+#define UNROLL _Pragma("GCC unroll 8")
 
+#define GROUP 6                  /* queries handled together */
+#define VECTORS (ATTN_TILE / 16) /* of positions in a tile; of components in a chunk of values */
+#define CHUNK (16 * VECTORS)     /* components */
+
+/* One query that sees something of the tile. */
 struct query {
     const float *q;
     float *o;
+    float *p; /* [64]: raw scores, then probabilities */
     struct attn_state *state;
     uint64_t visible;
     float keep; /* factor of the old o and l */
     bool fresh; /* l was 0: o holds nothing */
-    float p[ATTN_TILE] __attribute__((aligned(64)));
 };
 
 MATH_INLINE __m512 load_kv(enum kv_rep rep, const void *p, int64_t i, __mmask16 m)
@@ -28,144 +34,267 @@ MATH_INLINE __m512 load_kv(enum kv_rep rep, const void *p, int64_t i, __mmask16 
     return _mm512_maskz_loadu_ps(m, (const float *)p + i);
 }
 
-/* p of each query becomes its raw scores. */
-MATH_INLINE void scores(int n, enum kv_rep rep, const void *k, int64_t d_k, struct query *qs)
+MATH_INLINE void prefetch_lines(const uint8_t *p, size_t bytes)
 {
-    __m512 s[QUERIES][VECTORS];
-    for (int i = 0; i < n; i++)
-        for (int v = 0; v < VECTORS; v++)
-            s[i][v] = _mm512_setzero_ps();
-    for (int64_t d = 0; d < d_k; d++) {
-        __m512 key[VECTORS];
-        for (int v = 0; v < VECTORS; v++)
-            key[v] = load_kv(rep, k, d * ATTN_TILE + v * 16, 0xffff);
-        for (int i = 0; i < n; i++)
-            for (int v = 0; v < VECTORS; v++)
-                s[i][v] = _mm512_fmadd_ps(_mm512_set1_ps(qs[i].q[d]), key[v], s[i][v]);
-    }
-    for (int i = 0; i < n; i++)
-        for (int v = 0; v < VECTORS; v++)
-            _mm512_store_ps(qs[i].p + v * 16, s[i][v]);
+    for (size_t i = 0; i < bytes; i += 64)
+        _mm_prefetch((const char *)p + i, _MM_HINT_T1);
 }
 
-/* Raw scores become probabilities; the state moves on. */
-static void softmax(float softcap, struct query *q)
+/* p of each query becomes its raw scores. next: the keys of the page to prefetch (rep of this one), or NULL. */
+MATH_INLINE void scores(int n, enum kv_rep rep, const void *k, int64_t d_k, const uint8_t *next,
+                        const struct query *qs)
+{
+    __m512 s[GROUP][VECTORS];
+    const size_t step = ATTN_TILE * (rep == KV_F16 ? sizeof(uint16_t) : sizeof(float));
+    UNROLL for (int i = 0; i < n; i++) UNROLL for (int v = 0; v < VECTORS; v++) s[i][v] = _mm512_setzero_ps();
+    for (int64_t d = 0; d < d_k; d++) {
+        __m512 key[VECTORS];
+        UNROLL for (int v = 0; v < VECTORS; v++) key[v] = load_kv(rep, k, d * ATTN_TILE + v * 16, 0xffff);
+        UNROLL for (int i = 0; i < n; i++)
+        {
+            const __m512 q = _mm512_set1_ps(qs[i].q[d]);
+            UNROLL for (int v = 0; v < VECTORS; v++) s[i][v] = _mm512_fmadd_ps(q, key[v], s[i][v]);
+        }
+        if (next)
+            prefetch_lines(next + (size_t)d * step, step);
+    }
+    UNROLL for (int i = 0; i < n; i++) UNROLL for (int v = 0; v < VECTORS; v++)
+        _mm512_store_ps(qs[i].p + v * 16, s[i][v]);
+}
+
+/* The first half of the softmax: caps the raw scores, moves the running maximum on. The two halves are
+ * separate loops over a group, so that the chains of latency of its queries overlap. */
+static void softmax_top(float softcap, struct query *q)
 {
     const __m512 lowest = _mm512_set1_ps(-INFINITY), cap = _mm512_set1_ps(softcap);
-    __m512 s[VECTORS], max = lowest;
+    __m512 max = lowest;
     for (int v = 0; v < VECTORS; v++) {
-        s[v] = _mm512_load_ps(q->p + v * 16);
-        if (softcap > 0)
-            s[v] = _mm512_mul_ps(cap, v_tanh(_mm512_div_ps(s[v], cap)));
-        s[v] = _mm512_mask_mov_ps(lowest, (__mmask16)(q->visible >> (v * 16)), s[v]);
-        max = _mm512_max_ps(s[v], max);
+        __m512 s = _mm512_load_ps(q->p + v * 16);
+        if (softcap > 0) {
+            s = _mm512_mul_ps(cap, v_tanh(_mm512_div_ps(s, cap)));
+            _mm512_store_ps(q->p + v * 16, s);
+        }
+        max = _mm512_max_ps(_mm512_mask_mov_ps(lowest, (__mmask16)(q->visible >> (v * 16)), s), max);
     }
     struct attn_state *state = q->state;
-    const float top = v_reduce_max(max), m = top > state->m ? top : state->m;
+    const float top = v_reduce_max(max), m = top > state->m ? top : state->m, down = state->m - m;
     q->fresh = state->l == 0;
-    q->keep = q->fresh ? 0.0f : exp_f32_inline(state->m - m);
+    q->keep = q->fresh ? 0.0f : down == 0 ? 1.0f : exp_f32_inline(down);
+    state->m = m;
+}
+
+/* The second half: scores become probabilities, their sum goes to l. */
+static void softmax_exp(struct query *q)
+{
+    struct attn_state *state = q->state;
+    const __m512 m = _mm512_set1_ps(state->m);
     __m512 sum = _mm512_setzero_ps();
     for (int v = 0; v < VECTORS; v++) {
-        const __m512 e = v_exp(_mm512_sub_ps(s[v], _mm512_set1_ps(m)));
-        const __m512 p = _mm512_maskz_mov_ps((__mmask16)(q->visible >> (v * 16)), e);
+        const __mmask16 seen = (__mmask16)(q->visible >> (v * 16));
+        const __m512 p = v_exp_negative(seen, _mm512_sub_ps(_mm512_load_ps(q->p + v * 16), m));
         _mm512_store_ps(q->p + v * 16, p);
         sum = v ? _mm512_add_ps(sum, p) : p;
     }
     state->l = fmaf(state->l, q->keep, v_reduce_add(sum));
-    state->m = m;
 }
 
-/* Components [d0, d0 + 16 * n_vec) of o, the last vector masked by tail. */
-MATH_INLINE void fold(int n, int n_vec, enum kv_rep rep, const void *values, int64_t d_v, int64_t d0,
-                      __mmask16 tail, struct query *qs)
+/* Folds n_vec vectors of components, the last masked by tail, into o + d0 of each query. values: their first
+ * component at position 0; stride: from one position to the next. */
+MATH_INLINE void fold(int n, int n_vec, enum kv_rep rep, const void *values, int64_t stride, int64_t d0,
+                      __mmask16 tail, const struct query *qs)
 {
-    __m512 o[QUERIES][VECTORS];
+    __m512 o[GROUP][VECTORS];
     uint64_t all = ~0ull, any = 0;
-    for (int i = 0; i < n; i++) {
+    UNROLL for (int i = 0; i < n; i++)
+    {
         all &= qs[i].visible;
         any |= qs[i].visible;
-        for (int v = 0; v < n_vec; v++) {
+        UNROLL for (int v = 0; v < n_vec; v++)
+        {
             o[i][v] = _mm512_setzero_ps();
             if (!qs[i].fresh)
                 o[i][v] = _mm512_mul_ps(_mm512_maskz_loadu_ps(tail, qs[i].o + d0 + v * 16),
                                         _mm512_set1_ps(qs[i].keep));
         }
     }
+    if (all == ~0ull)
+        any = 0;
+    for (int j = 0; all == ~0ull && j < ATTN_TILE; j++) {
+        __m512 value[VECTORS];
+        UNROLL for (int v = 0; v < n_vec; v++) value[v] = load_kv(rep, values, j * stride + v * 16, tail);
+        UNROLL for (int i = 0; i < n; i++)
+        {
+            const __m512 p = _mm512_set1_ps(qs[i].p[j]);
+            UNROLL for (int v = 0; v < n_vec; v++) o[i][v] = _mm512_fmadd_ps(p, value[v], o[i][v]);
+        }
+    }
     for (; any; any &= any - 1) {
         const int j = __builtin_ctzll(any);
         __m512 value[VECTORS];
-        for (int v = 0; v < n_vec; v++)
-            value[v] = load_kv(rep, values, j * d_v + d0 + v * 16, tail);
-        if (all >> j & 1) {
-            for (int i = 0; i < n; i++)
-                for (int v = 0; v < n_vec; v++)
-                    o[i][v] = _mm512_fmadd_ps(_mm512_set1_ps(qs[i].p[j]), value[v], o[i][v]);
-        } else {
-            for (int i = 0; i < n; i++) {
-                const __mmask16 seen = qs[i].visible >> j & 1 ? 0xffff : 0;
-                for (int v = 0; v < n_vec; v++)
-                    o[i][v] = _mm512_mask3_fmadd_ps(_mm512_set1_ps(qs[i].p[j]), value[v], o[i][v], seen);
-            }
+        UNROLL for (int v = 0; v < n_vec; v++) value[v] = load_kv(rep, values, j * stride + v * 16, tail);
+        UNROLL for (int i = 0; i < n; i++)
+        {
+            const __mmask16 seen = qs[i].visible >> j & 1 ? 0xffff : 0;
+            UNROLL for (int v = 0; v < n_vec; v++) o[i][v] =
+                _mm512_mask3_fmadd_ps(_mm512_set1_ps(qs[i].p[j]), value[v], o[i][v], seen);
         }
     }
-    for (int i = 0; i < n; i++)
-        for (int v = 0; v < n_vec; v++)
-            _mm512_mask_storeu_ps(qs[i].o + d0 + v * 16, tail, o[i][v]);
+    UNROLL for (int i = 0; i < n; i++) UNROLL for (int v = 0; v < n_vec; v++)
+        _mm512_mask_storeu_ps(qs[i].o + d0 + v * 16, tail, o[i][v]);
 }
 
-MATH_INLINE void tile_n(int n, enum kv_rep rep, const struct kv_tile *t, int64_t d_k, int64_t d_v,
-                        float softcap, struct query *qs)
-{
-    scores(n, rep, t->k, d_k, qs);
-    for (int i = 0; i < n; i++)
-        softmax(softcap, &qs[i]);
-    int64_t d = 0;
-    for (; d + 16 * VECTORS <= d_v; d += 16 * VECTORS)
-        fold(n, VECTORS, rep, t->v, d_v, d, 0xffff, qs);
-    for (; d < d_v; d += 16)
-        fold(n, 1, rep, t->v, d_v, d, v_tail(d_v - d), qs);
-}
+/* ---- bodies by number of queries -------------------------------------------------------------------------- */
 
-/* One compiled body for each number of queries and representation. */
-#define TILE_BODY(n, rep, name)                                                                              \
-    static __attribute__((noinline)) void name(const struct kv_tile *t, int64_t d_k, int64_t d_v,            \
-                                               float softcap, struct query *qs)                              \
+typedef void (*scores_fn)(const void *k, int64_t d_k, const uint8_t *next, const struct query *qs);
+typedef void (*fold_fn)(const void *values, int64_t stride, int64_t d0, __mmask16 tail,
+                        const struct query *qs);
+
+/* For n queries: scores and values from f16 and from f32, values by whole chunks and by vectors. */
+#define BODIES(n)                                                                                            \
+    BODY(n, KV_F16, f16)                                                                                     \
+    BODY(n, KV_F32, f32)
+#define BODY(n, rep, name)                                                                                   \
+    static __attribute__((noinline)) void scores_##name##_##n(const void *k, int64_t d_k,                    \
+                                                              const uint8_t *next, const struct query *qs)   \
     {                                                                                                        \
-        tile_n(n, rep, t, d_k, d_v, softcap, qs);                                                            \
+        scores(n, rep, k, d_k, next, qs);                                                                    \
+    }                                                                                                        \
+    static __attribute__((noinline)) void chunk_##name##_##n(const void *values, int64_t stride, int64_t d0, \
+                                                             __mmask16 tail, const struct query *qs)         \
+    {                                                                                                        \
+        (void)tail;                                                                                          \
+        fold(n, VECTORS, rep, values, stride, d0, 0xffff, qs);                                               \
+    }                                                                                                        \
+    static __attribute__((noinline)) void rest_##name##_##n(const void *values, int64_t stride, int64_t d0,  \
+                                                            __mmask16 tail, const struct query *qs)          \
+    {                                                                                                        \
+        fold(n, 1, rep, values, stride, d0, tail, qs);                                                       \
     }
-TILE_BODY(1, KV_F16, tile_1_f16)
-TILE_BODY(2, KV_F16, tile_2_f16)
-TILE_BODY(3, KV_F16, tile_3_f16)
-TILE_BODY(4, KV_F16, tile_4_f16)
-TILE_BODY(1, KV_F32, tile_1_f32)
-TILE_BODY(2, KV_F32, tile_2_f32)
-TILE_BODY(3, KV_F32, tile_3_f32)
-TILE_BODY(4, KV_F32, tile_4_f32)
+BODIES(1)
+BODIES(2)
+BODIES(3)
+BODIES(4)
+BODIES(5)
+BODIES(6)
+#define TABLE(name)                                                                                          \
+    {                                                                                                        \
+        name##_1, name##_2, name##_3, name##_4, name##_5, name##_6                                           \
+    }
+static const scores_fn scores_of[2][GROUP] = {TABLE(scores_f16), TABLE(scores_f32)};
+static const fold_fn chunk_of[2][GROUP] = {TABLE(chunk_f16), TABLE(chunk_f32)};
+static const fold_fn rest_of[2][GROUP] = {TABLE(rest_f16), TABLE(rest_f32)};
 
-typedef void (*tile_fn)(const struct kv_tile *t, int64_t d_k, int64_t d_v, float softcap, struct query *qs);
+/* ---- the tile --------------------------------------------------------------------------------------------- */
+
+/* What attn_tile works on, laid out in its scratch. */
+struct work {
+    struct query *queries; /* [n_q] */
+    float *p;              /* [n_q][64] */
+    float *keys;           /* [d_k][64] */
+    float *values;         /* [64][CHUNK] */
+    size_t bytes;
+};
+
+static struct work lay_out(int64_t n_q, int64_t d_k, void *scratch)
+{
+    const uintptr_t base = (uintptr_t)scratch, p = base + round_up_64((size_t)n_q * sizeof(struct query));
+    const uintptr_t keys = p + (size_t)n_q * ATTN_TILE * sizeof(float);
+    const uintptr_t values = keys + (size_t)d_k * ATTN_TILE * sizeof(float);
+    return (struct work){(struct query *)base, (float *)p, (float *)keys, (float *)values,
+                         values + ATTN_TILE * CHUNK * sizeof(float) - base};
+}
+
+/* One chunk of values to f32; the same part of the next page is prefetched. */
+static void convert_values(enum kv_rep rep, const void *values, int64_t d_v, const uint8_t *next, float *dst)
+{
+    const size_t size = rep == KV_F16 ? sizeof(uint16_t) : sizeof(float);
+    for (int64_t j = 0; j < ATTN_TILE; j++) {
+        for (int v = 0; v < VECTORS; v++) {
+            const __m512 x = rep == KV_F16 ? load_kv(KV_F16, values, j * d_v + v * 16, 0xffff)
+                                           : load_kv(KV_F32, values, j * d_v + v * 16, 0xffff);
+            _mm512_store_ps(dst + j * CHUNK + v * 16, x);
+        }
+        if (next)
+            prefetch_lines(next + (size_t)(j * d_v) * size, CHUNK * size);
+    }
+}
+
+static void convert_keys(const uint16_t *keys, int64_t d_k, const uint8_t *next, float *dst)
+{
+    for (int64_t i = 0; i < d_k * ATTN_TILE; i += 32) {
+        _mm512_store_ps(dst + i, load_kv(KV_F16, keys, i, 0xffff));
+        _mm512_store_ps(dst + i + 16, load_kv(KV_F16, keys, i + 16, 0xffff));
+        if (next)
+            prefetch_lines(next + (size_t)i * sizeof *keys, 64);
+    }
+}
+
+/* Runs body(first query of the group, its size) over n queries in groups of nearly equal size. */
+#define FOR_GROUPS(n, first, size)                                                                           \
+    for (int64_t first = 0, groups = ((n) + GROUP - 1) / GROUP, size; groups > 0; first += size, groups--)   \
+        if ((size = ((n)-first + groups - 1) / groups) > 0)
+
+/* Queries that see something; those that see everything come first, as groups of them need no masks. */
+static int64_t collect(int64_t d_k, int64_t d_v, int64_t n_q, const void *q, const struct attn_visible *vis,
+                       struct attn_state *state, float *o, const struct work *w)
+{
+    int64_t n = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        for (int64_t i = 0; i < n_q; i++) {
+            const uint64_t visible = visible_bits(&vis[i]);
+            if (!visible || (visible == ~0ull) != (pass == 0))
+                continue;
+            w->queries[n] = (struct query){.q = attn_query_at(q, d_k, i),
+                                           .o = o + i * d_v,
+                                           .p = w->p + n * ATTN_TILE,
+                                           .state = &state[i],
+                                           .visible = visible};
+            n++;
+        }
+    }
+    return n;
+}
 
 void avx512_attn_tile(const struct kv_tile *t, int64_t d_k, int64_t d_v, int64_t n_q, const void *q,
                       const struct attn_visible *vis, float softcap, struct attn_state *state, float *o,
                       void *scratch)
 {
-    (void)scratch;
-    static const tile_fn bodies[2][QUERIES] = {{tile_1_f16, tile_2_f16, tile_3_f16, tile_4_f16},
-                                               {tile_1_f32, tile_2_f32, tile_3_f32, tile_4_f32}};
-    struct query qs[QUERIES];
-    int n = 0;
-    for (int64_t i = 0; i < n_q; i++) {
-        const uint64_t visible = visible_bits(&vis[i]);
-        if (visible) {
-            qs[n].q = attn_query_at(q, d_k, i);
-            qs[n].o = o + i * d_v;
-            qs[n].state = &state[i];
-            qs[n++].visible = visible;
-        }
-        if (n == QUERIES || (n && i == n_q - 1)) {
-            bodies[t->rep == KV_F32][n - 1](t, d_k, d_v, softcap, qs);
-            n = 0;
-        }
+    const struct work w = lay_out(n_q, d_k, scratch);
+    const int64_t n = collect(d_k, d_v, n_q, q, vis, state, o, &w);
+    const int page = t->rep == KV_F32, many = n > GROUP;
+    const int form = page | many; /* of what the kernels read: 0 f16, 1 f32 */
+    const size_t size = page ? sizeof(float) : sizeof(uint16_t);
+    const uint8_t *next_k = t->next, *next_v = next_k ? next_k + (size_t)(d_k * ATTN_TILE) * size : NULL;
+    const void *keys = t->k;
+    if (many && !page) {
+        convert_keys(t->k, d_k, next_k, w.keys);
+        keys = w.keys;
+        next_k = NULL;
     }
+    FOR_GROUPS(n, i, m)
+    {
+        scores_of[form][m - 1](keys, d_k, next_k, w.queries + i);
+        next_k = NULL;
+        for (int64_t j = i; j < i + m; j++)
+            softmax_top(softcap, &w.queries[j]);
+        for (int64_t j = i; j < i + m; j++)
+            softmax_exp(&w.queries[j]);
+    }
+    int64_t d = 0;
+    for (; d + CHUNK <= d_v; d += CHUNK) {
+        const void *values = (const uint8_t *)t->v + (size_t)d * size;
+        int64_t stride = d_v;
+        if (many) {
+            convert_values(t->rep, values, d_v, next_v ? next_v + (size_t)d * size : NULL, w.values);
+            values = w.values;
+            stride = CHUNK;
+        }
+        FOR_GROUPS(n, i, m)
+        chunk_of[form][m - 1](values, stride, d, 0xffff, w.queries + i);
+    }
+    for (; d < d_v; d += 16)
+        FOR_GROUPS(n, i, m)
+    rest_of[page][m - 1]((const uint8_t *)t->v + (size_t)d * size, d_v, d, v_tail(d_v - d), w.queries + i);
 }
 
 void avx512_attn_query(enum kv_rep rep, int64_t d_k, const float *q, void *dst)
@@ -175,7 +304,8 @@ void avx512_attn_query(enum kv_rep rep, int64_t d_k, const float *q, void *dst)
 
 size_t avx512_attn_scratch_bytes(enum kv_rep rep, int64_t d_k, int64_t d_v, int64_t n_q)
 {
-    return twin_attn_scratch_bytes(rep, d_k, d_v, n_q);
+    (void)rep, (void)d_v;
+    return lay_out(n_q, d_k, NULL).bytes;
 }
 
 void avx512_attn_merge(int64_t d_v, const struct attn_state *sb, const float *ob, struct attn_state *sa,

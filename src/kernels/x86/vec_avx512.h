@@ -32,6 +32,22 @@ MATH_INLINE __m512 v_exp(__m512 in)
     return _mm512_mask_add_ps(e, high, in, _mm512_set1_ps(INFINITY)); /* inf, or the NaN */
 }
 
+/* v_exp for arguments that are at most 0 or NaN, in the lanes of keep; 0 in the others. The same bits. */
+MATH_INLINE __m512 v_exp_negative(__mmask16 keep, __m512 x)
+{
+    const __m512 magic = _mm512_set1_ps(ROUND_MAGIC);
+    const __mmask16 live = _mm512_mask_cmp_ps_mask(keep, x, _mm512_set1_ps(EXP_MIN), _CMP_NLT_UQ);
+    const __m512 n = _mm512_sub_ps(_mm512_fmadd_ps(x, _mm512_set1_ps(EXP_LOG2E), magic), magic);
+    __m512 r = _mm512_fmadd_ps(n, _mm512_set1_ps(-EXP_LN2_HI), x);
+    r = _mm512_fmadd_ps(n, _mm512_set1_ps(-EXP_LN2_LO), r);
+    __m512 q = _mm512_fmadd_ps(_mm512_set1_ps(EXP_C6), r, _mm512_set1_ps(EXP_C5));
+    q = _mm512_fmadd_ps(q, r, _mm512_set1_ps(EXP_C4));
+    q = _mm512_fmadd_ps(q, r, _mm512_set1_ps(EXP_C3));
+    q = _mm512_fmadd_ps(q, r, _mm512_set1_ps(EXP_C2));
+    const __m512 p = _mm512_add_ps(_mm512_set1_ps(1.0f), _mm512_fmadd_ps(q, _mm512_mul_ps(r, r), r));
+    return _mm512_maskz_scalef_ps(live, p, n);
+}
+
 MATH_INLINE __m512 v_abs(__m512 x)
 {
     return _mm512_castsi512_ps(_mm512_and_epi32(_mm512_castps_si512(x), _mm512_set1_epi32(0x7fffffff)));
