@@ -30,6 +30,12 @@ static const struct kernels *kernels_avx512(void)
     static const struct kernels k = {.name = "avx512", .form_of = form_of_quantised, KERNELS_OF(avx512)};
     return &k;
 }
+
+static const struct kernels *kernels_avx2(void)
+{
+    static const struct kernels k = {.name = "avx2", .form_of = form_of_quantised, KERNELS_OF(avx2)};
+    return &k;
+}
 #endif
 
 const struct kernels *kernels_select(uint32_t features)
@@ -38,6 +44,8 @@ const struct kernels *kernels_select(uint32_t features)
     const uint32_t want = CPU_AVX2 | CPU_AVX512 | CPU_AVX512_VNNI;
     if ((features & want) == want)
         return kernels_avx512();
+    if (features & CPU_AVX2)
+        return kernels_avx2();
 #else
     (void)features;
 #endif

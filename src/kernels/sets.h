@@ -29,6 +29,7 @@
 DECLARE_KERNELS(ref);
 DECLARE_KERNELS(twin);
 DECLARE_KERNELS(avx512);
+DECLARE_KERNELS(avx2);
 
 /* What every set does alike (ref/common.c). */
 void row_gather_decode(const struct weight *w, int64_t r, float *dst);
