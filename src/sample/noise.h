@@ -13,6 +13,7 @@
 #define HASTEN_SAMPLE_NOISE_H
 #include "base/rng.h"
 #include "kernels/kernels.h"
+#include "kernels/row.h"
 #include <stdint.h>
 
 #define NOISE_GUMBEL_MAX 22.9 /* no draw exceeds it */
@@ -31,6 +32,14 @@ static inline uint32_t noise_x(uint64_t seed, uint32_t stream, int64_t position,
     uint32_t out[4];
     noise_quad(seed, stream, position, id >> 2, out);
     return out[id & 3];
+}
+
+/* The same for many quads at a time: row_passes.noise. */
+static inline void noise_start(struct row_noise *n, uint64_t seed, uint32_t stream, int64_t position)
+{
+    uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
+    uint32_t counter[4] = {0, (uint32_t)(uint64_t)position, (uint32_t)((uint64_t)position >> 32), stream};
+    row_noise_start(n, key, counter);
 }
 
 static inline double noise_gumbel(uint32_t x)

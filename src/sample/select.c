@@ -1,0 +1,163 @@
+/* Selection in the order of the law. What this file owns: the first k tokens as a sorted list, or as a set.
+ *
+ * A short list looks only into blocks whose maximum reaches the k-th largest block maximum: at least k tokens are
+ * that large, so none below can be among the first k. A large k is found by rank: a sample of the row gives two
+ * values between which the k-th token almost surely lies (Floyd and Rivest, "Expected time bounds for selection",
+ * 1975), one pass counts those above and collects those between; when the sample misled, everything is sorted. */
+#include "sample/scratch.h"
+#include <math.h>
+
+#define RADIX_BITS 11
+#define RADIX_SIZE (1 << RADIX_BITS)
+#define SAMPLE 2048
+
+static void heap_sink(uint64_t *h, int64_t n, int64_t i)
+{
+    uint64_t v = h[i];
+    for (;;) {
+        int64_t c = 2 * i + 1;
+        if (c >= n)
+            break;
+        if (c + 1 < n && h[c + 1] < h[c])
+            c++;
+        if (h[c] >= v)
+            break;
+        h[i] = h[c];
+        i = c;
+    }
+    h[i] = v;
+}
+
+/* Moves the k largest of a[0, n) to the front as a min-heap (a[0] is the k-th largest). 1 <= k <= n. */
+static void heap_largest(uint64_t *a, int64_t n, int64_t k)
+{
+    for (int64_t i = k / 2; i-- > 0;)
+        heap_sink(a, k, i);
+    for (int64_t i = k; i < n; i++)
+        if (a[i] > a[0]) {
+            uint64_t t = a[0];
+            a[0] = a[i];
+            a[i] = t;
+            heap_sink(a, k, 0);
+        }
+}
+
+/* A min-heap becomes a descending array. */
+static void heap_to_descending(uint64_t *h, int64_t k)
+{
+    for (int64_t n = k - 1; n > 0; n--) {
+        uint64_t t = h[0];
+        h[0] = h[n];
+        h[n] = t;
+        heap_sink(h, n, 0);
+    }
+}
+
+/* Sorts by value, descending; equal values keep their places. The result is in b. */
+static void radix_sort(uint64_t *a, uint64_t *b, int64_t n)
+{
+    for (int pass = 0; pass < 3; pass++) { /* an odd number of passes ends in b */
+        int shift = 32 + pass * RADIX_BITS;
+        uint32_t at[RADIX_SIZE] = {0};
+        for (int64_t i = 0; i < n; i++)
+            at[(~a[i] >> shift) & (RADIX_SIZE - 1)]++;
+        uint32_t sum = 0;
+        for (int d = 0; d < RADIX_SIZE; d++) {
+            uint32_t c = at[d];
+            at[d] = sum;
+            sum += c;
+        }
+        for (int64_t i = 0; i < n; i++)
+            b[at[(~a[i] >> shift) & (RADIX_SIZE - 1)]++] = a[i];
+        uint64_t *t = a;
+        a = b;
+        b = t;
+    }
+}
+
+static int64_t collect_bits(uint64_t bits, const float *x, int32_t id0, uint64_t *out)
+{
+    int64_t n = 0;
+    for (; bits; bits &= bits - 1) {
+        int i = __builtin_ctzll(bits);
+        out[n++] = pack(x[i], id0 + i);
+    }
+    return n;
+}
+
+/* All finite tokens with value >= floor into out, ids ascending. Returns how many. */
+static int64_t collect(const struct sampler *s, float floor, uint64_t *out)
+{
+    int64_t n = 0;
+    for (int32_t b = 0; b < s->n_blocks; b++)
+        if (s->block_max[b] >= floor) {
+            const float *x = block_of(s, b);
+            n += collect_bits(s->pass->at_least(x, floor), x, b * ROW_BLOCK, out + n);
+        }
+    return n;
+}
+
+int64_t select_all(struct sampler *s)
+{
+    int64_t n = collect(s, -FLT_MAX, s->tmp);
+    radix_sort(s->tmp, s->cand, n);
+    return n;
+}
+
+int64_t select_top(struct sampler *s, int64_t k)
+{
+    if (k > SELECT_LIST_MAX) {
+        int64_t n = select_all(s);
+        return n < k ? n : k;
+    }
+    float floor = -FLT_MAX;
+    if (k < s->n_blocks) {
+        for (int32_t b = 0; b < s->n_blocks; b++)
+            s->tmp[b] = pack(s->block_max[b], b);
+        heap_largest(s->tmp, s->n_blocks, k);
+        floor = fmaxf(floor, pack_value(s->tmp[0]));
+    }
+    int64_t n = collect(s, floor, s->cand);
+    k = k < n ? k : n;
+    heap_largest(s->cand, n, k);
+    heap_to_descending(s->cand, k);
+    return k;
+}
+
+/* Two values between which the k-th token should lie: lo <= it < hi. */
+static void bracket(struct sampler *s, int64_t k, float *lo, float *hi)
+{
+    int64_t stride = s->n_vocab / SAMPLE, n = 0;
+    for (int64_t i = 0; i < SAMPLE; i++) {
+        float x = value_of(s, (int32_t)(i * stride));
+        if (fabsf(x) <= FLT_MAX)
+            s->tmp[n++] = pack(x, (int32_t)i);
+    }
+    radix_sort(s->tmp, s->cand, n);
+    double q = (double)k / s->n_vocab, at = q * SAMPLE, spread = 4 * sqrt(SAMPLE * q * (1 - q)) + 4;
+    int64_t above = (int64_t)(at - spread), below = (int64_t)(at + spread) + 1;
+    *hi = above >= 0 && above < n ? pack_value(s->cand[above]) : INFINITY;
+    *lo = below < n ? pack_value(s->cand[below]) : -FLT_MAX;
+}
+
+struct ahead select_ahead(struct sampler *s, int64_t k)
+{
+    if (s->n_vocab >= 16 * SAMPLE) {
+        float lo, hi;
+        bracket(s, k, &lo, &hi);
+        int64_t above = 0, n = 0;
+        for (int32_t b = 0; b < s->n_blocks; b++)
+            if (s->block_max[b] >= lo) {
+                const float *x = block_of(s, b);
+                uint64_t in = s->pass->at_least(x, lo), high = s->pass->at_least(x, hi);
+                above += __builtin_popcountll(high);
+                n += collect_bits(in & ~high, x, b * ROW_BLOCK, s->cand + n);
+            }
+        if (above < k && k <= above + n) {
+            heap_largest(s->cand, n, k - above);
+            return (struct ahead){pack_value(s->cand[0]), pack_id(s->cand[0]) + 1};
+        }
+    }
+    int64_t n = select_all(s);
+    return k < n ? (struct ahead){pack_value(s->cand[k - 1]), pack_id(s->cand[k - 1]) + 1} : AHEAD_ALL;
+}
