@@ -75,15 +75,38 @@ static void probe_name(char out[64])
 
 #elif defined(__aarch64__)
 
+/* Bits of AT_HWCAP (Linux, arch/arm64/include/uapi/asm/hwcap.h). */
+#define ARM_ASIMD (1ul << 1)
+#define ARM_CPUID (1ul << 11) /* the identification registers can be read */
+#define ARM_ASIMDDP (1ul << 20)
+
 static uint32_t probe_features(void)
 {
-    unsigned long caps = getauxval(AT_HWCAP);
-    return (caps & (1ul << 1) ? CPU_NEON : 0) | (caps & (1ul << 20) ? CPU_DOTPROD : 0);
+    const unsigned long caps = getauxval(AT_HWCAP);
+    return (uint32_t)((caps & ARM_ASIMD ? CPU_NEON : 0) | (caps & ARM_ASIMDDP ? CPU_DOTPROD : 0));
 }
 
+/* Implementer and part from MIDR_EL1, named where they are common. */
 static void probe_name(char out[64])
 {
-    snprintf(out, 64, "AArch64");
+    static const struct {
+        uint32_t implementer, part;
+        const char *name;
+    } parts[] = {
+        {0x41, 0xd03, "Cortex-A53"},  {0x41, 0xd04, "Cortex-A35"},    {0x41, 0xd05, "Cortex-A55"},
+        {0x41, 0xd07, "Cortex-A57"},  {0x41, 0xd08, "Cortex-A72"},    {0x41, 0xd0b, "Cortex-A76"},
+        {0x41, 0xd0c, "Neoverse N1"}, {0x41, 0xd40, "Neoverse V1"},   {0x41, 0xd49, "Neoverse N2"},
+        {0x41, 0xd4f, "Neoverse V2"}, {0x46, 0x001, "Fujitsu A64FX"}, {0xc0, 0xac3, "Ampere-1"},
+        {0x61, 0x022, "Apple M1"},    {0x61, 0x032, "Apple M2"},
+    };
+    uint64_t midr = 0;
+    if (getauxval(AT_HWCAP) & ARM_CPUID)
+        __asm__("mrs %0, midr_el1" : "=r"(midr));
+    const uint32_t implementer = (uint32_t)(midr >> 24) & 0xff, part = (uint32_t)(midr >> 4) & 0xfff;
+    snprintf(out, 64, midr ? "AArch64 (implementer 0x%02x, part 0x%03x)" : "AArch64", implementer, part);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (parts[i].implementer == implementer && parts[i].part == part)
+            snprintf(out, 64, "%s", parts[i].name);
 }
 
 #else
@@ -114,6 +137,8 @@ uint32_t cpu_features(void)
         return 0;
     if (highest && strcmp(highest, "avx2") == 0)
         return probed_features & CPU_AVX2;
+    if (highest && strcmp(highest, "neon") == 0)
+        return probed_features & CPU_NEON;
     return probed_features;
 }
 

@@ -10,10 +10,10 @@ enum cpu_feature {
     CPU_AVX512_BF16 = 1 << 3,
     CPU_AVX512_VBMI = 1 << 4,
     CPU_NEON = 1 << 5,
-    CPU_DOTPROD = 1 << 6
+    CPU_DOTPROD = 1 << 6 /* sdot, udot */
 };
 
-/* Features found, less those masked by HASTEN_CPU ("plain", "avx2", "avx512": the highest set to use). */
+/* Features found, less those masked by HASTEN_CPU ("plain", "avx2", "avx512"; "neon": the highest set to use). */
 uint32_t cpu_features(void);
 const char *cpu_name(void); /* brand string, or "unknown" */
 /* "avx512 avx512_vnni ..." into out. */

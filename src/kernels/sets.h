@@ -29,6 +29,10 @@
 DECLARE_KERNELS(ref);
 DECLARE_KERNELS(twin);
 DECLARE_KERNELS(avx512);
+DECLARE_KERNELS(neon);
+/* The one kernel of neon that has a second form (sdot). */
+void neon_dotprod_matmul(const struct weight *w, const struct act *a, int64_t row0, int64_t row1, float *y,
+                         int64_t ldy, void *scratch);
 DECLARE_KERNELS(avx2);
 
 /* What every set does alike (ref/common.c). */
