@@ -30,7 +30,13 @@ static const struct command commands[] = {
      "row of n_vocab float32 per scored token, in order; with --logits - they go to stdout and the result to\n"
      "stderr.\n",
      cmd_eval},
-    {"bench", "MODEL [-p N] [-n N] [-d N] [-r N]", "speed of prefill and decode", NULL, cmd_bench},
+    {"bench", "MODEL [-p N] [-n N] [-d N] [-r N] [--batch B,...] [--profile] | --roofline | --kernels",
+     "speed of prefill and decode, beside the machine's limits",
+     "Medians of -r repetitions, with the interval that holds the median (95 % from six repetitions on) and the\n"
+     "deviation; bytes and operations moved a second, and their shares of this machine's limits, which are\n"
+     "measured before and after (--no-limits: not). --batch 1,4,16 also decodes so many sequences together, each\n"
+     "in its own part of the text. --profile books one chunk and one token by operation.\n",
+     cmd_bench},
     {"pull", "NAME...", "fetch models of the built-in table into the cache",
      "All names are checked before the first is fetched. What is in the cache is hashed, not trusted. The cache\n"
      "is HASTEN_CACHE, else XDG_CACHE_HOME/hasten, else ~/.cache/hasten.\n",

@@ -1,0 +1,39 @@
+/* What the modes of `hasten bench` share: options, the printing of limits and statistics. One file per mode:
+ * bench_speed.c (a model's prefill and decode), bench_profile.c (--profile), bench_limits.c (--roofline),
+ * bench_kernels.c (--kernels). Measuring is in src/bench/; here it is only asked for and printed. */
+#ifndef HASTEN_CLI_BENCH_H
+#define HASTEN_CLI_BENCH_H
+#include "bench/limits.h"
+#include "bench/stats.h"
+#include "cli/session.h"
+
+struct bench_args {
+    const char *text;  /* -f, or NULL: built in */
+    const char *batch; /* "4,16", or NULL */
+    const char *type;  /* --kernels: one weight type, or NULL */
+    int32_t n_prompt, n_gen, depth, repeat;
+    bool roofline, kernels, profile, no_limits;
+    struct ui ui;
+    struct model_args model;
+};
+
+/* The modes; each returns the exit status. settings: of the engine, n_ctx 0 when not given. */
+int bench_roofline(struct bench_args *a);
+int bench_kernels(struct bench_args *a);
+int bench_profile(struct bench_args *a, struct hasten_engine_settings *settings, const char *model);
+int bench_speed(struct bench_args *a, struct hasten_engine_settings *settings, const char *model);
+
+/* n tokens of the text (-f or built in), the text repeated as often as needed. */
+hasten_status bench_tokens(const struct bench_args *a, const struct session *s, int64_t n, struct tokens *out,
+                           struct hasten_error *err);
+
+/* Limits by a pool of n_threads (0: as affinity and quota allow), about budget_ms per figure. */
+hasten_status bench_limits_run(int n_threads, int budget_ms, bool curve, struct bench_limits *out,
+                               struct hasten_error *err);
+struct json_t *bench_limits_json(const struct bench_limits *l);
+/* Lines "memory ...", "int8 ...", indented alike. */
+void bench_limits_print(const struct bench_limits *l);
+/* {"median","lo","hi","level","mean","sd","min","max","n"} */
+struct json_t *bench_stats_json(const struct bench_stats *s);
+
+#endif

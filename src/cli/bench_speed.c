@@ -1,0 +1,214 @@
+/* `hasten bench MODEL`: prefill, decode and decode of several sequences, as a table or JSON, with the share of
+ * the machine's limits that they mean. The limits are measured before and after, in the same run. */
+#include "bench/speed.h"
+#include "base/clock.h"
+#include "base/limits.h"
+#include "cli/bench.h"
+#include <jansson.h>
+#include <stdlib.h>
+
+#define LIMITS_BUDGET_MS 60
+#define MAX_SEQUENCES 1024
+
+struct speed_run {
+    struct bench_args *a;
+    struct session session;
+    struct tokens tokens;
+    struct bench_speed speed;
+    struct bench_limits limits; /* threads 0: not measured */
+    uint64_t since_ns;
+};
+
+static hasten_status parse_batch(const char *text, struct bench_speed *s, struct hasten_error *err)
+{
+    s->max_batch = 1;
+    for (const char *at = text; at;) {
+        char *end;
+        const long n = strtol(at, &end, 10);
+        if (end == at || (*end && *end != ',') || n < 1 || n > MAX_SEQUENCES)
+            return error_set(err, HASTEN_ERR_USAGE,
+                             "bench: --batch '%s': found '%s' (expected numbers from 1 to %d, as in 1,4,16)",
+                             text, at, MAX_SEQUENCES);
+        if (s->n_batches == BENCH_MAX_BATCHES)
+            return error_set(err, HASTEN_ERR_USAGE, "bench: --batch '%s': more than %d numbers", text,
+                             BENCH_MAX_BATCHES);
+        s->batch[s->n_batches++] = (int32_t)n;
+        s->max_batch = n > s->max_batch ? (int32_t)n : s->max_batch;
+        at = *end ? end + 1 : NULL;
+    }
+    return HASTEN_OK;
+}
+
+static void show_progress(void *ctx, int32_t done, int32_t total)
+{
+    struct speed_run *r = ctx;
+    ui_progress(&r->a->ui, "bench", (uint64_t)done, (uint64_t)total, "repetitions", r->since_ns);
+}
+
+/* ---- shares -------------------------------------------------------------------------------------------- */
+
+struct shares {
+    double gbs, gops;         /* moved and done a second, at the median speed */
+    double bus, peak;         /* of the limits; 0 when they were not measured */
+    double bus_tps, peak_tps; /* tokens a second at each limit */
+};
+
+static struct shares shares_of(const struct speed_run *r, const struct bench_phase *p)
+{
+    struct shares s = {0};
+    const double tokens = (double)p->n * (p->n_seq ? p->n_seq : 1);
+    if (tokens <= 0 || p->stats.median <= 0)
+        return s;
+    const double seconds = tokens / p->stats.median;
+    const struct bench_cost *c = &p->cost;
+    s.gbs = (c->weight_bytes + c->kv_bytes) / seconds * 1e-9;
+    s.gops = (c->int8_ops + c->half_ops + c->f32_ops + c->attention_ops) / seconds * 1e-9;
+    if (r->limits.threads) {
+        const double bus_s = bench_cost_bus_s(c, &r->limits), peak_s = bench_cost_peak_s(c, &r->limits);
+        s.bus = bus_s / seconds;
+        s.peak = peak_s / seconds;
+        s.bus_tps = bus_s > 0 ? tokens / bus_s : 0;
+        s.peak_tps = peak_s > 0 ? tokens / peak_s : 0;
+    }
+    return s;
+}
+
+/* ---- printing ------------------------------------------------------------------------------------------ */
+
+static json_t *phase_json(const struct speed_run *r, const struct bench_phase *p)
+{
+    const struct shares s = shares_of(r, p);
+    json_t *v = json_pack("{s:i, s:f}", "n", (int)p->n, "tps", p->stats.median),
+           *stats = bench_stats_json(&p->stats);
+    if (p->n_seq > 0)
+        json_object_set_new(v, "sequences", json_integer(p->n_seq));
+    json_object_del(stats, "n");
+    json_object_update(v, stats);
+    json_decref(stats);
+    json_object_set_new(v, "bytes",
+                        json_pack("{s:f, s:f}", "weights", p->cost.weight_bytes, "kv", p->cost.kv_bytes));
+    json_object_set_new(v, "ops",
+                        json_pack("{s:f, s:f, s:f, s:f}", "int8", p->cost.int8_ops, "half", p->cost.half_ops,
+                                  "f32", p->cost.f32_ops, "attention", p->cost.attention_ops));
+    json_object_set_new(v, "gbs", json_real(s.gbs));
+    json_object_set_new(v, "gops", json_real(s.gops));
+    if (r->limits.threads) {
+        json_t *limits = json_pack("{s:f, s:f, s:f, s:f}", "bus_share", s.bus, "peak_share", s.peak,
+                                   "bus_tps", s.bus_tps, "peak_tps", s.peak_tps);
+        json_object_update(v, limits);
+        json_decref(limits);
+    }
+    return v;
+}
+
+static int print_json(const struct speed_run *r)
+{
+    const struct bench_phase *p = r->speed.phase;
+    const struct hasten_engine *e = r->session.engine;
+    json_t *batch = json_array();
+    for (int32_t i = 0; i < r->speed.n_batches; i++)
+        json_array_append_new(batch, phase_json(r, &p[2 + i]));
+    return cli_json(json_pack(
+        "{s:s, s:s, s:i, s:i, s:i, s:o, s:o, s:o, s:f, s:o}", "model", r->session.path.data, "kernels",
+        hasten_engine_kernels(e), "threads", (int)hasten_engine_n_threads(e), "depth", (int)r->speed.depth,
+        "repeat", (int)r->speed.repeat, "prefill", phase_json(r, &p[0]), "decode", phase_json(r, &p[1]),
+        "batch", batch, "ttft_ms", p[0].stats.median > 0 ? 1e3 * p[0].n / p[0].stats.median : 0, "limits",
+        r->limits.threads ? bench_limits_json(&r->limits) : json_null()));
+}
+
+static void print_phase(const struct speed_run *r, const struct bench_phase *p)
+{
+    const struct shares s = shares_of(r, p);
+    char what[32];
+    if (p->n == 0)
+        return;
+    if (p == &r->speed.phase[0] || p == &r->speed.phase[1])
+        snprintf(what, sizeof what, "%s", p->n_seq ? "decode" : "prefill");
+    else
+        snprintf(what, sizeof what, "decode x%d", (int)p->n_seq);
+    printf("%-12s %5d %10.1f tokens/s  %8.1f .. %-8.1f ± %-7.1f %7.1f GB/s %8.0f GOP/s", what, (int)p->n,
+           p->stats.median, p->stats.lo, p->stats.hi, p->stats.sd, s.gbs, s.gops);
+    if (r->limits.threads)
+        printf("  %4.0f%% bus %4.0f%% peak", 1e2 * s.bus, 1e2 * s.peak);
+    printf("\n");
+}
+
+static int print_table(const struct speed_run *r)
+{
+    const struct bench_phase *p = r->speed.phase;
+    printf("%s, kernels %s, %d threads, %d repetitions at depth %d\n", r->session.path.data,
+           hasten_engine_kernels(r->session.engine), (int)hasten_engine_n_threads(r->session.engine),
+           (int)r->speed.repeat, (int)r->speed.depth);
+    printf("median, its interval (%.0f %%), deviation; moved and done; shares of the limits\n",
+           1e2 * p->stats.level);
+    for (int32_t i = 0; i < 2 + r->speed.n_batches; i++)
+        print_phase(r, &p[i]);
+    printf("first token after %.0f ms\n", p->stats.median > 0 ? 1e3 * p->n / p->stats.median : 0);
+    if (r->limits.threads)
+        bench_limits_print(&r->limits);
+    return cli_finish(0);
+}
+
+/* ---- the run ------------------------------------------------------------------------------------------- */
+
+static hasten_status measure_limits(struct speed_run *r, struct hasten_error *err)
+{
+    struct bench_limits l;
+    if (r->a->no_limits)
+        return HASTEN_OK;
+    hasten_status st = bench_limits_run(r->a->model.n_threads, LIMITS_BUDGET_MS, false, &l, err);
+    if (!st && r->limits.threads)
+        bench_limits_merge(&r->limits, &l);
+    else if (!st)
+        r->limits = l;
+    return st;
+}
+
+static hasten_status measure(struct speed_run *r, struct hasten_engine_settings *settings, const char *model,
+                             struct hasten_error *err)
+{
+    const int64_t n = bench_speed_positions(&r->speed);
+    if (settings->n_ctx == 0)
+        settings->n_ctx = (int32_t)(n < LIMIT_CONTEXT ? n : LIMIT_CONTEXT);
+    settings->n_seq_max = r->speed.max_batch;
+    if (n > settings->n_ctx)
+        return error_set(err, HASTEN_ERR_USAGE,
+                         "bench: depth and tokens need %lld positions (expected at most -c %d)", (long long)n,
+                         (int)settings->n_ctx);
+    hasten_status st = session_open(model, settings, &r->a->ui, &r->session, err);
+    if (st)
+        return st;
+    hasten_seq_close(r->session.seq); /* the measurement opens its own */
+    r->session.seq = NULL;
+    if ((st = bench_tokens(r->a, &r->session, bench_speed_tokens(&r->speed), &r->tokens, err)))
+        return st;
+    r->since_ns = clock_now_ns();
+    st = bench_speed_run(&r->speed, r->session.engine, r->tokens.ids, interrupt_arm(), err);
+    ui_progress_end(&r->a->ui);
+    interrupt_disarm();
+    return st;
+}
+
+int bench_speed(struct bench_args *a, struct hasten_engine_settings *settings, const char *model)
+{
+    struct hasten_error err;
+    struct speed_run r = {.a = a,
+                          .speed = {.n_prompt = a->n_prompt,
+                                    .n_gen = a->n_gen,
+                                    .depth = a->depth,
+                                    .repeat = a->repeat,
+                                    .progress = show_progress}};
+    r.speed.progress_ctx = &r;
+    hasten_status st = parse_batch(a->batch, &r.speed, &err);
+    if (!st)
+        st = measure_limits(&r, &err);
+    if (!st)
+        st = measure(&r, settings, model, &err);
+    if (!st)
+        st = measure_limits(&r, &err);
+    const int rc = st ? cli_fail(&err) : a->ui.json ? print_json(&r) : print_table(&r);
+    bench_speed_free(&r.speed);
+    tokens_free(&r.tokens);
+    session_close(&r.session);
+    return rc;
+}
