@@ -38,6 +38,14 @@ MATH_INLINE __m256 broadcast_f32(const uint8_t *p)
     return _mm256_set1_ps(v);
 }
 
+/* An addition that stays where it is written: compilers regroup chains of integer additions into trees, whose
+ * many products would not fit into sixteen registers. */
+MATH_INLINE __m256i in_order(__m256i v)
+{
+    __asm__("" : "+x"(v));
+    return v;
+}
+
 MATH_INLINE __m256i load_q(const void *p)
 {
     return _mm256_load_si256((const __m256i *)p);
@@ -112,7 +120,7 @@ MATH_INLINE void dot_columns(int n_tiles, int n, int first, int n_vec, bool star
             const __m256i x = broadcast_i32(cs->x[c] + 4 * v);
             for (int r = 0; r < n_tiles; r++) {
                 const __m256i p = _mm256_maddubs_epi16(w[r], x);
-                sum[r][c] = v == first && !started ? p : _mm256_add_epi16(sum[r][c], p);
+                sum[r][c] = in_order(v == first && !started ? p : _mm256_add_epi16(sum[r][c], p));
             }
         }
     }
@@ -198,7 +206,7 @@ MATH_INLINE void multiply_wide(int n_tiles, int n, const struct tile_q16 *t, int
                 const __m256i x = broadcast_i32(cs->wide[c] + 32 * b + 2 * v);
                 for (int r = 0; r < n_tiles; r++) {
                     const __m256i p = _mm256_madd_epi16(w[r], x);
-                    dot[r][c] = v ? _mm256_add_epi32(dot[r][c], p) : p;
+                    dot[r][c] = in_order(v ? _mm256_add_epi32(dot[r][c], p) : p);
                 }
             }
         }
