@@ -36,7 +36,9 @@ int32_t hasten_model_n_ctx_train(const struct hasten_model *m);
 
 enum hasten_kv_type {
     HASTEN_KV_F16,
-    HASTEN_KV_F32
+    HASTEN_KV_F32,
+    HASTEN_KV_BF16,
+    HASTEN_KV_Q8 /* int8 with scales: half the bytes of f16, and the fastest at depth */
 };
 
 struct hasten_engine_settings {

@@ -4,6 +4,14 @@
 #include "base/limits.h"
 #include <jansson.h>
 
+/* In the order of enum hasten_kv_type, then synonyms. */
+#define CACHE_TYPES "f16|f32|bf16|q8|q8_0"
+
+static enum hasten_kv_type cache_type(int choice)
+{
+    return choice > HASTEN_KV_Q8 ? HASTEN_KV_Q8 : (enum hasten_kv_type)choice;
+}
+
 static const struct option_def model_defs[] = {
     {"model", "m", OPT_STRING, offsetof(struct model_args, model), 0, 0, NULL, "MODEL",
      "a GGUF file, or a name in the cache; also positional"},
@@ -16,8 +24,8 @@ static const struct option_def model_defs[] = {
     {"memory", NULL, OPT_SIZE, offsetof(struct model_args, memory), 0, 0, NULL, "LIMIT",
      "refuse to start when more is needed (512M, 4G); 0: no limit"},
     {"cache-type", "ctk cache-type-k", OPT_CHOICE, offsetof(struct model_args, cache_type), 0, 0, NULL,
-     "f16|f32", "how keys and values are kept [f16; f32 with --reference]"},
-    {"cache-type-v", "ctv", OPT_CHOICE, offsetof(struct model_args, cache_type_v), 0, 0, NULL, "f16|f32",
+     CACHE_TYPES, "how keys and values are kept; q8_0 is q8 [f16; f32 with --reference]"},
+    {"cache-type-v", "ctv", OPT_CHOICE, offsetof(struct model_args, cache_type_v), 0, 0, NULL, CACHE_TYPES,
      "the same for values; must equal -ctk today"},
     {"reference", NULL, OPT_FLAG, offsetof(struct model_args, reference), 0, 0, NULL, NULL,
      "plain C in float: slow, the truth"},
@@ -54,10 +62,10 @@ hasten_status model_settings(const struct model_args *args, const struct option_
     s->n_batch = args->n_batch;
     s->memory_limit = args->memory;
     s->reference = args->reference;
-    s->kv_type = k || v            ? (enum hasten_kv_type)(k ? args->cache_type : args->cache_type_v)
+    s->kv_type = k || v            ? cache_type(k ? args->cache_type : args->cache_type_v)
                  : args->reference ? HASTEN_KV_F32
                                    : HASTEN_KV_F16;
-    if (k && v && args->cache_type != args->cache_type_v)
+    if (k && v && cache_type(args->cache_type) != cache_type(args->cache_type_v))
         return error_set(err, HASTEN_ERR_USAGE,
                          "-ctk and -ctv: unsupported combination (expected the same type for both)");
     return HASTEN_OK;

@@ -6,8 +6,7 @@
 
 size_t kv_page_bytes(enum kv_rep rep, const struct kv_lane *lane)
 {
-    const size_t raw = ((size_t)lane->d_k + (size_t)lane->d_v) * KV_PAGE * kv_rep_bytes(rep);
-    return (raw + 63) & ~(size_t)63;
+    return kv_key_bytes(rep, lane->d_k) + kv_value_bytes(rep, lane->d_v);
 }
 
 static size_t largest_page(enum kv_rep rep, const struct kv_lane *lanes, int32_t n_lanes)
@@ -34,15 +33,10 @@ hasten_status kv_pool_size(enum kv_rep rep, const struct kv_lane *lanes, int32_t
     return HASTEN_OK;
 }
 
+/* All ones: a NaN in f16, bf16 and f32, and as the scale of q8. */
 static void fill_nan(const struct kv_pool *p, int64_t block)
 {
-    uint8_t *b = p->base + (size_t)block * p->block_bytes;
-    if (p->rep == KV_F32)
-        for (size_t i = 0; i < p->block_bytes / 4; i++)
-            ((uint32_t *)(void *)b)[i] = 0x7fc00000u;
-    else
-        for (size_t i = 0; i < p->block_bytes / 2; i++)
-            ((uint16_t *)(void *)b)[i] = 0x7e00u;
+    memset(p->base + (size_t)block * p->block_bytes, 0xff, p->block_bytes);
 }
 
 hasten_status kv_pool_open(struct kv_pool *p, enum kv_rep rep, const struct kv_lane *lanes, int32_t n_lanes,

@@ -1,4 +1,4 @@
-/* KV pages. A page holds 64 positions of one KV slot and one head (a "lane"): keys transposed [d_k][64], then
+/* KV pages. A page holds 64 positions of one KV slot and one head (a "lane"): keys transposed, then
  * values [64][d_v], in one representation. All pages of a pool are blocks of one size, reference-counted and
  * copy-on-write: a fork shares them, and whoever writes into a shared page first gets a copy of its own.
  *
@@ -49,18 +49,11 @@ void kv_shrink(struct kv_pool *p, struct kv_seq *s, int32_t n_keep);
 /* dst (empty) gets the pages of src that hold positions below n_keep, shared. */
 void kv_share(struct kv_pool *p, const struct kv_seq *src, struct kv_seq *dst, int32_t n_keep);
 
-/* Bytes of one value. */
-static inline size_t kv_rep_bytes(enum kv_rep rep)
-{
-    return rep == KV_F32 ? 4 : 2;
-}
-
 static inline struct kv_tile kv_tile_at(const struct kv_pool *p, const struct kv_seq *s, int32_t page,
                                         int32_t lane)
 {
     uint8_t *block = p->base + (size_t)s->table[(int64_t)page * p->n_lanes + lane] * p->block_bytes;
-    return (struct kv_tile){
-        .rep = p->rep, .k = block, .v = block + (size_t)p->lanes[lane].d_k * KV_PAGE * kv_rep_bytes(p->rep)};
+    return (struct kv_tile){.rep = p->rep, .k = block, .v = block + kv_key_bytes(p->rep, p->lanes[lane].d_k)};
 }
 
 #endif

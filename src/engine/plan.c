@@ -51,8 +51,9 @@ hasten_status engine_settle(const struct hasten_model *m, struct hasten_engine_s
         s->kv_positions = all;
     if ((st = check_range("kv_positions", s->kv_positions, 1, all, err)))
         return st;
-    if (s->kv_type != HASTEN_KV_F16 && s->kv_type != HASTEN_KV_F32)
-        return error_set(err, HASTEN_ERR_USAGE, "engine settings: kv_type: found %d (expected f16 or f32)",
+    if ((int)s->kv_type < HASTEN_KV_F16 || s->kv_type > HASTEN_KV_Q8)
+        return error_set(err, HASTEN_ERR_USAGE,
+                         "engine settings: kv_type: found %d (expected f16, f32, bf16 or q8)",
                          (int)s->kv_type);
     return HASTEN_OK;
 }
@@ -66,7 +67,11 @@ const struct kernels *engine_kernels(const struct hasten_engine_settings *s)
 
 enum kv_rep engine_kv_rep(const struct hasten_engine_settings *s)
 {
-    return s->kv_type == HASTEN_KV_F32 ? KV_F32 : KV_F16;
+    static const enum kv_rep reps[] = {[HASTEN_KV_F16] = KV_F16,
+                                       [HASTEN_KV_F32] = KV_F32,
+                                       [HASTEN_KV_BF16] = KV_BF16,
+                                       [HASTEN_KV_Q8] = KV_Q8};
+    return reps[s->kv_type];
 }
 
 int32_t engine_lanes(const struct model_desc *d, struct kv_lane *lanes)

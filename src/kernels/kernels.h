@@ -70,17 +70,40 @@ struct attn_visible {
 
 enum kv_rep {
     KV_F16,
-    KV_F32
+    KV_F32,
+    KV_BF16,
+    KV_Q8,
+    KV_REPS
 };
 
 /* One page of one KV slot and head: keys transposed, values by position. Entries not yet written may hold
- * anything, NaN included. */
+ * anything, NaN included.
+ *   F16, F32  keys [d_k][64], values [64][d_v]
+ *   BF16      keys [d_k / 2][64][2] (an odd d_k is filled up with a zero), values [32][d_v][2]
+ *   Q8        keys [d_k / 4][64][4] bytes and a scale per 32 components and position, values [16][d_v][4]
+ *             bytes and a scale per position (attention.h) */
 struct kv_tile {
     enum kv_rep rep;
-    const void *k;    /* [d_k][64] */
-    const void *v;    /* [64][d_v] */
+    const void *k;    /* 64-byte aligned in a pool */
+    const void *v;    /* the same */
     const void *next; /* a hint: the page read after this one, of the same form; or NULL */
 };
+
+/* Bytes of the keys and of the values of a page: multiples of 64. */
+static inline size_t kv_key_bytes(enum kv_rep rep, int64_t d_k)
+{
+    const size_t d = (size_t)d_k;
+    return ATTN_TILE * (rep == KV_F32    ? 4 * d
+                        : rep == KV_F16  ? 2 * d
+                        : rep == KV_BF16 ? (d + 1) / 2 * 4
+                                         : (d + 3) / 4 * 4 + (d + 31) / 32 * sizeof(float));
+}
+
+static inline size_t kv_value_bytes(enum kv_rep rep, int64_t d_v)
+{
+    const size_t d = (size_t)d_v;
+    return ATTN_TILE * (rep == KV_F32 ? 4 * d : rep == KV_Q8 ? d + sizeof(float) : 2 * d);
+}
 
 /* Bytes of one prepared query (attn_query), the same for every representation and set: a multiple of 64. */
 static inline size_t attn_query_bytes(int64_t d_k)
@@ -126,7 +149,7 @@ struct kernels {
     void (*kv_store)(enum kv_rep rep, int64_t d_k, int64_t d_v, int32_t e, const float *k, const float *v,
                      void *tile_k, void *tile_v);
     /* One query (already multiplied by the softmax scale) in the form that attn_tile reads for a
-     * representation: attn_query_bytes at dst, 64-byte aligned. F16, F32: the d_k floats. */
+     * representation: attn_query_bytes at dst, 64-byte aligned; the form is the set's own. F16, F32: floats. */
     void (*attn_query)(enum kv_rep rep, int64_t d_k, const float *q, void *dst);
     /* Scratch of attn_tile for n_q queries, 64-byte aligned, of one worker; may be 0. */
     size_t (*attn_scratch_bytes)(enum kv_rep rep, int64_t d_k, int64_t d_v, int64_t n_q);
@@ -135,7 +158,13 @@ struct kernels {
      * softcap * tanh(s_j / softcap); m' = max(m, max visible s); p_j = exp(s_j - m');
      * l = fmaf(l, exp(m - m'), sum p); o = o * exp(m - m') + sum_j p_j v_j, j ascending by fmaf. The same
      * operations for any n_q. A tile with nothing visible leaves the query untouched; with l == 0, o is
-     * written without being read. d_k, d_v: any; multiples of 16 are faster. */
+     * written without being read. d_k, d_v: any; multiples of 16 are faster.
+     * BF16: s_j and o by VDPBF16PS: pairs of components (of positions) ascending, in a pair the odd one first,
+     * each one fma rounded to nearest even, denormals zero going in and coming out; q and p rounded to bf16; an
+     * unseen position of a pair counts as 0 x 0; p_j = 2^((s_j - m) log2 e) by a cubic; l sums p before rounding.
+     * Q8: per 32 components a scale; i_b exact in int32 of q and k in int8: s_j = fmaf((float)i_b, d_q * d_k, s_j)
+     * over b ascending; p_j as for bf16; w_j = p_j * d_v,j in eight bits without sign, w = max w_j / 255:
+     * o = fmaf((float)(sum of w_j v_j, exact), w, o * exp(m - m')). A value that is not finite makes o NaN. */
     void (*attn_tile)(const struct kv_tile *t, int64_t d_k, int64_t d_v, int64_t n_q, const void *q,
                       const struct attn_visible *vis, float softcap, struct attn_state *state, float *o,
                       void *scratch);

@@ -64,15 +64,14 @@ static struct scene scene_new(struct rng *r, const struct kernels *set, enum kv_
                               int64_t d_v, int64_t n_q, float softcap, enum x_kind kind)
 {
     struct scene s = {.rep = rep, .d_k = d_k, .d_v = d_v, .n_q = n_q, .softcap = softcap};
-    const size_t size = rep == KV_F16 ? 2 : 4;
     float *key = malloc((size_t)d_k * 4), *value = malloc((size_t)d_v * 4);
     s.q = guard_new((size_t)(n_q * d_k) * 4, 4);
     fill_floats(r, kind, n_q * d_k, floats(&s.q));
     for (int64_t i = 0; i < n_q * d_k; i++)
         floats(&s.q)[i] *= 0.2f;
     for (int t = 0; t < N_TILES; t++) {
-        s.k[t] = guard_new((size_t)d_k * ATTN_TILE * size, size);
-        s.v[t] = guard_new((size_t)d_v * ATTN_TILE * size, size);
+        s.k[t] = guard_new(kv_key_bytes(rep, d_k), 64);
+        s.v[t] = guard_new(kv_value_bytes(rep, d_v), 64);
         memset(s.k[t].data, 0xff, s.k[t].size);
         memset(s.v[t].data, 0xff, s.v[t].size);
         for (int i = 0; i < n_q; i++)
@@ -169,9 +168,9 @@ static void check_store(const struct kernels *set, enum kv_rep rep, int64_t d, e
                         struct report *rep_out)
 {
     struct rng r = {(uint64_t)d + kind};
-    const size_t bytes = (size_t)d * ATTN_TILE * (rep == KV_F16 ? 2 : 4);
-    struct guarded k[2] = {guard_new(bytes, 4), guard_new(bytes, 4)},
-                   v[2] = {guard_new(bytes, 4), guard_new(bytes, 4)};
+    const size_t k_bytes = kv_key_bytes(rep, d), v_bytes = kv_value_bytes(rep, d);
+    struct guarded k[2] = {guard_new(k_bytes, 64), guard_new(k_bytes, 64)},
+                   v[2] = {guard_new(v_bytes, 64), guard_new(v_bytes, 64)};
     struct guarded x = guard_new((size_t)d * 4, 4), y = guard_new((size_t)d * 4, 4);
     for (int32_t e = 0; e < ATTN_TILE; e += 21) {
         fill_floats(&r, kind, d, floats(&x));
@@ -180,7 +179,7 @@ static void check_store(const struct kernels *set, enum kv_rep rep, int64_t d, e
         set->kv_store(rep, d, d, e, floats(&x), floats(&y), k[1].data, v[1].data);
     }
     expect(rep_out,
-           !memcmp(k[0].data, k[1].data, bytes) && !memcmp(v[0].data, v[1].data, bytes) &&
+           !memcmp(k[0].data, k[1].data, k_bytes) && !memcmp(v[0].data, v[1].data, v_bytes) &&
                guard_intact(&k[1]) && guard_intact(&v[1]),
            "kv_store: rep %d, d %lld, input kind %d", rep, (long long)d, kind);
     for (int i = 0; i < 2; i++) {
@@ -197,7 +196,7 @@ void check_attention(const struct kernels *set, struct report *rep)
     static const enum x_kind kinds[] = {X_RANDOM,   X_RANDOM, X_RANDOM, X_ZERO, X_NEG_ZERO,
                                         X_DENORMAL, X_HUGE,   X_NAN,    X_INF};
     struct rng r = {5};
-    for (int rep_kv = KV_F16; rep_kv <= KV_F32; rep_kv++) {
+    for (int rep_kv = KV_F16; rep_kv < KV_REPS; rep_kv++) {
         for (size_t d = 0; d < sizeof dims / sizeof *dims; d++) {
             for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
                 struct scene s = scene_new(&r, set, (enum kv_rep)rep_kv, dims[d][0], dims[d][1],

@@ -1,7 +1,7 @@
 /* The bit matrix: the logits of every position are the same bits for any number of threads, any cut of the
  * prompt, alone or with neighbours, fresh or forked, after truncation and regrowth, and from the plain twins.
  *
- * Usage: bits MODEL N_TOKENS full|quick|self-test. Prints a line per difference and a summary. */
+ * Usage: bits MODEL N_TOKENS full|quick|self-test [f16|bf16|q8|f32]. Prints a line per difference and a summary. */
 #include "harness.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,12 +12,17 @@ struct matrix {
     const int32_t *tokens;
     const float *base;
     int32_t n;
+    enum hasten_kv_type kv; /* of all runs that name none */
     int n_runs, n_different;
 };
 
-static void compare(struct matrix *x, const struct run_spec *s)
+static void compare(struct matrix *x, const struct run_spec *spec)
 {
     char text[160];
+    struct run_spec with_kv = *spec;
+    const struct run_spec *s = &with_kv;
+    if (with_kv.kv == HASTEN_KV_F16)
+        with_kv.kv = x->kv;
     float *got = run_logits(x->model, s, x->tokens, x->n);
     const int32_t row = first_difference(x->base, got, x->n, hasten_model_n_vocab(x->model));
     free(got);
@@ -58,12 +63,13 @@ static void quick_matrix(struct matrix *x)
         compare(x, &specs[i]);
 }
 
-/* The comparison must be able to fail: another KV representation and another arithmetic give other bits, and a
+/* The comparison must be able to fail: other KV representations and another arithmetic give other bits, and a
  * single changed token shows from its position on. */
 static int self_test(struct matrix *x)
 {
-    struct run_spec s = {.n_threads = 2, .n_batch = 512, .kv_f32 = true};
-    compare(x, &s);
+    struct run_spec s = {.n_threads = 2, .n_batch = 512};
+    for (s.kv = HASTEN_KV_F32; s.kv <= HASTEN_KV_Q8; s.kv++)
+        compare(x, &s);
     s = (struct run_spec){.n_threads = 2, .n_batch = 512, .reference = true};
     compare(x, &s);
     int32_t *changed = malloc((size_t)x->n * sizeof *changed);
@@ -76,25 +82,29 @@ static int self_test(struct matrix *x)
     const int32_t row = first_difference(x->base, got, x->n, hasten_model_n_vocab(x->model));
     free(got);
     free(changed);
-    printf("self-test: %d of 2 other arithmetics differ, a changed token shows at %d (expected 2, %d)\n",
+    printf("self-test: %d of 4 other arithmetics differ, a changed token shows at %d (expected 4, %d)\n",
            x->n_different, row, x->n / 2);
-    return x->n_different == 2 && row == x->n / 2 ? 0 : 1;
+    return x->n_different == 4 && row == x->n / 2 ? 0 : 1;
 }
 
 int main(int argc, char **argv)
 {
-    if (argc != 4) {
-        fprintf(stderr, "usage: bits MODEL N_TOKENS full|quick|self-test\n");
+    static const char *const kv[] = {"f16", "f32", "bf16", "q8"};
+    size_t type = 0;
+    while (argc == 5 && type < 4 && strcmp(argv[4], kv[type]) != 0)
+        type++;
+    if (argc < 4 || argc > 5 || type == 4) {
+        fprintf(stderr, "usage: bits MODEL N_TOKENS full|quick|self-test [f16|f32|bf16|q8]\n");
         return 2;
     }
     struct hasten_model *m = open_or_exit(argv[1]);
-    struct matrix x = {.model = m, .n = atoi(argv[2])};
+    struct matrix x = {.model = m, .n = atoi(argv[2]), .kv = (enum hasten_kv_type)type};
     int32_t *tokens = malloc((size_t)x.n * sizeof *tokens);
     if (!tokens)
         return 1;
     random_tokens(1, hasten_model_n_vocab(m), tokens, x.n);
     x.tokens = tokens;
-    float *base = run_logits(m, &(struct run_spec){.n_threads = 2, .n_batch = 512}, tokens, x.n);
+    float *base = run_logits(m, &(struct run_spec){.n_threads = 2, .n_batch = 512, .kv = x.kv}, tokens, x.n);
     x.base = base;
     int rc;
     if (strcmp(argv[3], "self-test") == 0) {

@@ -23,9 +23,11 @@ struct hasten_model *open_or_exit(const char *path)
 
 const char *spec_text(const struct run_spec *s, char *out, size_t out_size)
 {
-    snprintf(out, out_size, "%d threads, chunk %d, batch %d, %d neighbours%s%s%s%s%s", s->n_threads, s->chunk,
-             s->n_batch, s->n_neighbours, s->forked ? ", forked" : "", s->regrown ? ", regrown" : "",
-             s->plain ? ", plain" : "", s->reference ? ", reference" : "", s->kv_f32 ? ", kv f32" : "");
+    static const char *const kv[] = {"f16", "f32", "bf16", "q8"};
+    snprintf(out, out_size, "%d threads, chunk %d, batch %d, %d neighbours%s%s%s%s, kv %s", s->n_threads,
+             s->chunk, s->n_batch, s->n_neighbours, s->forked ? ", forked" : "",
+             s->regrown ? ", regrown" : "", s->plain ? ", plain" : "", s->reference ? ", reference" : "",
+             kv[s->kv]);
     return out;
 }
 
@@ -137,7 +139,7 @@ static void open_run(struct run *r, const struct hasten_model *m)
     s.n_logits = 1 + (r->spec->chunk + r->spec->n_batch) % 64; /* another constant that must not show */
     s.plain = r->spec->plain;
     s.reference = r->spec->reference;
-    s.kv_type = r->spec->kv_f32 ? HASTEN_KV_F32 : HASTEN_KV_F16;
+    s.kv_type = r->spec->kv;
     s.poison = true;
     die_unless_ok(hasten_engine_open(m, &s, &r->engine, &err), &err, "opening an engine");
     die_unless_ok(hasten_seq_open(r->engine, &r->seq, &err), &err, "opening a sequence");

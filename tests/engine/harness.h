@@ -16,7 +16,8 @@ struct run_spec {
     bool forked;      /* a parent runs the first part, goes astray, and a fork of it continues */
     bool regrown;     /* appends a wrong tail now and then and truncates it away again */
     int n_batch;
-    bool plain, reference, kv_f32;
+    bool plain, reference;
+    enum hasten_kv_type kv; /* f16 by default */
 };
 
 /* Short text of a spec, for messages. */

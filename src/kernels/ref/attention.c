@@ -1,14 +1,39 @@
 /* The reference of attention: one tile of 64 positions folded in f64; the running state stays f32 between
  * tiles, as in every set, so that partial results have one form. Online softmax: Milakov and Gimelshein
  * 2018. */
-#include "kernels/layout.h"
+#include "kernels/attention.h"
 #include "kernels/sets.h"
 #include <math.h>
 #include <string.h>
 
-static double ref_load(enum kv_rep rep, const void *p, int64_t i)
+static double ref_key(const struct kv_tile *t, int64_t d_k, int64_t d, int64_t j)
 {
-    return rep == KV_F16 ? (double)f16_to_f32(((const uint16_t *)p)[i]) : (double)((const float *)p)[i];
+    switch (t->rep) {
+    case KV_F16:
+        return (double)f16_to_f32(((const uint16_t *)t->k)[d * ATTN_TILE + j]);
+    case KV_BF16:
+        return (double)bf16_value(((const uint16_t *)t->k)[(d / 2 * ATTN_TILE + j) * 2 + d % 2]);
+    case KV_Q8:
+        return (double)(((const uint8_t *)t->k)[(d / 4 * ATTN_TILE + j) * 4 + d % 4] - 128) *
+               (double)q8_key_scales(t->k, d_k)[d / Q8_BLOCK * ATTN_TILE + j];
+    default:
+        return (double)((const float *)t->k)[d * ATTN_TILE + j];
+    }
+}
+
+static double ref_value(const struct kv_tile *t, int64_t d_v, int64_t j, int64_t d)
+{
+    switch (t->rep) {
+    case KV_F16:
+        return (double)f16_to_f32(((const uint16_t *)t->v)[j * d_v + d]);
+    case KV_BF16:
+        return (double)bf16_value(((const uint16_t *)t->v)[(j / 2 * d_v + d) * 2 + j % 2]);
+    case KV_Q8:
+        return (double)((const int8_t *)t->v)[(j / 4 * d_v + d) * 4 + j % 4] *
+               (double)q8_value_scales(t->v, d_v)[j];
+    default:
+        return (double)((const float *)t->v)[j * d_v + d];
+    }
 }
 
 /* score[j] for the visible positions of one query; returns their maximum, -INFINITY where nothing
@@ -22,7 +47,7 @@ static double ref_scores(const struct kv_tile *t, int64_t d_k, const float *q, u
     for (int64_t d = 0; d < d_k; d++)
         for (int64_t j = 0; j < ATTN_TILE; j++)
             if (visible >> j & 1)
-                score[j] += (double)q[d] * ref_load(t->rep, t->k, d * ATTN_TILE + j);
+                score[j] += (double)q[d] * ref_key(t, d_k, d, j);
     for (int64_t j = 0; j < ATTN_TILE; j++) {
         if (!(visible >> j & 1))
             continue;
@@ -41,7 +66,7 @@ static void ref_fold(const struct kv_tile *t, int64_t d_v, const double p[ATTN_T
         double sum = fresh ? 0 : (double)o[d] * keep;
         for (int64_t j = 0; j < ATTN_TILE; j++)
             if (visible >> j & 1)
-                sum += p[j] * ref_load(t->rep, t->v, j * d_v + d);
+                sum += p[j] * ref_value(t, d_v, j, d);
         o[d] = (float)sum;
     }
 }

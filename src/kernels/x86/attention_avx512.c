@@ -259,6 +259,10 @@ void avx512_attn_tile(const struct kv_tile *t, int64_t d_k, int64_t d_v, int64_t
                       const struct attn_visible *vis, float softcap, struct attn_state *state, float *o,
                       void *scratch)
 {
+    if (t->rep == KV_BF16 || t->rep == KV_Q8) {
+        twin_attn_tile(t, d_k, d_v, n_q, q, vis, softcap, state, o, scratch);
+        return;
+    }
     const struct work w = lay_out(n_q, d_k, scratch);
     const int64_t n = collect(d_k, d_v, n_q, q, vis, state, o, &w);
     const int page = t->rep == KV_F32, many = n > GROUP;
@@ -349,7 +353,7 @@ MATH_INLINE __m256i load_as_f16(const float *x, __mmask16 m)
 void avx512_kv_store(enum kv_rep rep, int64_t d_k, int64_t d_v, int32_t e, const float *k, const float *v,
                      void *tile_k, void *tile_v)
 {
-    if (rep == KV_F32) {
+    if (rep != KV_F16) {
         twin_kv_store(rep, d_k, d_v, e, k, v, tile_k, tile_v);
         return;
     }

@@ -1,0 +1,132 @@
+/* The low representations of keys and values, bf16 and q8: how their pages and queries lie in memory, and the
+ * scalar forms of their arithmetic, which the twins use and every fast kernel must equal (kernels.h says what
+ * is computed). Private to kernels/. */
+#ifndef HASTEN_KERNELS_ATTENTION_H
+#define HASTEN_KERNELS_ATTENTION_H
+#include "kernels/kernels.h"
+#include "kernels/layout.h"
+#include "kernels/math.h"
+
+/* ---- 2^y for probabilities that are rounded to 8 bits --------------------------------------------------------
+ * y = s log2(e) - m log2(e) by one fma; 2^n P(y - n) with n = y to the nearest integer, P a cubic of least
+ * relative error, 7.5e-5. Below 2^-125: 0, so that results are normal. */
+#define COARSE_MIN -125.0f
+#define COARSE_C0 0x1.fff692p-1f
+#define COARSE_C1 0x1.62f31ap-1f
+#define COARSE_C2 0x1.f0de1ap-3f
+#define COARSE_C3 0x1.c3f76p-5f
+
+/* minus_m: -(m * EXP_LOG2E). */
+MATH_INLINE float exp_coarse_inline(float s, float minus_m)
+{
+    const float y = fmaf(s, EXP_LOG2E, minus_m);
+    if (y < COARSE_MIN)
+        return 0.0f;
+    if (y != y)
+        return y;
+    const float n = (y + ROUND_MAGIC) - ROUND_MAGIC, r = y - n;
+    float p = fmaf(COARSE_C3, r, COARSE_C2);
+    p = fmaf(p, r, COARSE_C1);
+    p = fmaf(p, r, COARSE_C0);
+    return p * bits_f32((uint32_t)((int32_t)n + 127) << 23);
+}
+
+/* ---- bf16 --------------------------------------------------------------------------------------------------- */
+
+/* To nearest even; denormals become zeros, NaNs quiet: as VCVTNEPS2BF16 does. */
+MATH_INLINE uint16_t bf16_round(float x)
+{
+    const uint32_t u = f32_bits(x), magnitude = u & 0x7fffffffu;
+    if (magnitude > 0x7f800000u)
+        return (uint16_t)(u >> 16 | 0x40);
+    if (magnitude < 0x00800000u)
+        return (uint16_t)(u >> 16 & 0x8000);
+    return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
+}
+
+MATH_INLINE float bf16_value(uint16_t b)
+{
+    return bits_f32((uint32_t)b << 16);
+}
+
+MATH_INLINE float without_denormals(float x)
+{
+    return f32_bits(x) & 0x7f800000u ? x : bits_f32(f32_bits(x) & 0x80000000u);
+}
+
+/* a * b + acc rounded once, a and b of bf16: denormals are zeros on the way in, and on the way out if the sum,
+ * rounded as if exponents had no end, is below 2^-126. (x86 calls that tininess after rounding.) */
+MATH_INLINE float bf16_fma(float acc, float a, float b)
+{
+    acc = without_denormals(acc);
+    a = without_denormals(a);
+    b = without_denormals(b);
+    const float r = fmaf(a, b, acc);
+    if (fabsf(r) ==
+        0x1p-126f) { /* exact, or rounded up to it: all is tiny, so scaling by 2^64 loses nothing */
+        const bool a_less = fabsf(a) < fabsf(b);
+        const float scaled = fmaf(a_less ? a * 0x1p64f : a, a_less ? b : b * 0x1p64f, acc * 0x1p64f);
+        if (fabsf(scaled) < 0x1p-62f)
+            return copysignf(0.0f, r);
+    }
+    return without_denormals(r);
+}
+
+/* One pair of VDPBF16PS (Intel SDM vol. 2): the odd element first. */
+MATH_INLINE float bf16_pair(float acc, const uint16_t a[2], const uint16_t b[2])
+{
+    acc = bf16_fma(acc, bf16_value(a[1]), bf16_value(b[1]));
+    return bf16_fma(acc, bf16_value(a[0]), bf16_value(b[0]));
+}
+
+/* ---- q8 ----------------------------------------------------------------------------------------------------- */
+
+#define Q8_BLOCK 32 /* key components that share a scale */
+
+/* Keys of a page: bytes k + 128 [ceil(d_k / 4)][64][4], then scales f32 [blocks][64]. Values: int8
+ * [16][d_v][4] (four positions together), then scales f32 [64]. */
+static inline int64_t q8_quads(int64_t d_k)
+{
+    return (d_k + 3) / 4;
+}
+
+static inline int64_t q8_blocks(int64_t d_k)
+{
+    return (d_k + Q8_BLOCK - 1) / Q8_BLOCK;
+}
+
+static inline const float *q8_key_scales(const void *k, int64_t d_k)
+{
+    return (const float *)(const void *)((const uint8_t *)k + q8_quads(d_k) * 4 * ATTN_TILE);
+}
+
+static inline const float *q8_value_scales(const void *v, int64_t d_v)
+{
+    return (const float *)(const void *)((const uint8_t *)v + d_v * ATTN_TILE);
+}
+
+/* A prepared query: int8 [4 quads], then per block the scale and -128 times the sum of the block. */
+struct q8_query {
+    const int8_t *q;
+    const float *d;
+    const int32_t *offset;
+};
+
+static inline struct q8_query q8_query_at(const void *row, int64_t d_k)
+{
+    const uint8_t *p = row;
+    const float *d = (const float *)(const void *)(p + 4 * q8_quads(d_k));
+    return (struct q8_query){row, d, (const int32_t *)(const void *)(d + q8_blocks(d_k))};
+}
+
+/* The parts of the twin of attn_tile that differ (ref/twin_attention_low.c). p: 64 raw scores (softcap not yet
+ * applied); probabilities that l sums. */
+void twin_low_store(enum kv_rep rep, int64_t d_k, int64_t d_v, int32_t e, const float *k, const float *v,
+                    void *tile_k, void *tile_v);
+void twin_low_query(enum kv_rep rep, int64_t d_k, const float *q, void *dst);
+void twin_low_scores(const struct kv_tile *t, int64_t d_k, const void *q, uint64_t visible,
+                     float score[ATTN_TILE]);
+void twin_low_fold(const struct kv_tile *t, int64_t d_v, const float p[ATTN_TILE], uint64_t visible,
+                   float keep, bool fresh, float *o);
+
+#endif
