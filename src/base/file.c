@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 struct file {
@@ -263,13 +264,18 @@ hasten_status file_sync(struct file *f, struct hasten_error *err)
 
 /* ---- names ------------------------------------------------------------------------------------------------- */
 
+/* The folder that path lies in; NULL when out of memory. */
+static char *folder_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? mem_strndup(path, slash == path ? 1 : (size_t)(slash - path)) : mem_strndup(".", 1);
+}
+
 /* Makes a rename in the folder of path durable. Folders that cannot be opened or synced are left to the
  * system: the rename itself has succeeded. */
 static void sync_folder_of(const char *path)
 {
-    const char *slash = strrchr(path, '/');
-    char *folder =
-        slash ? mem_strndup(path, slash == path ? 1 : (size_t)(slash - path)) : mem_strndup(".", 1);
+    char *folder = folder_of(path);
     int fd = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
     if (fd >= 0) {
         fsync(fd);
@@ -335,6 +341,28 @@ int file_exists(const char *path)
 {
     struct stat st;
     return op_begin() != FAIL && stat(path, &st) == 0;
+}
+
+enum file_kind file_kind(const char *path)
+{
+    struct stat st;
+    if (op_begin() == FAIL || stat(path, &st) != 0)
+        return FILE_MISSING;
+    return S_ISREG(st.st_mode) ? FILE_REGULAR : S_ISDIR(st.st_mode) ? FILE_FOLDER : FILE_OTHER;
+}
+
+hasten_status file_space(const char *path, uint64_t *out, struct hasten_error *err)
+{
+    struct statvfs v;
+    char *folder = folder_of(path);
+    if (!folder)
+        return error_set(err, HASTEN_ERR_MEMORY, "asking for the room at %s: out of memory", path);
+    int failed = op_begin() == FAIL || statvfs(folder, &v) != 0;
+    mem_free(folder);
+    if (failed)
+        return fail(err, status_of_write(errno), "asking for the room at", path);
+    *out = (uint64_t)v.f_bavail * (uint64_t)v.f_frsize;
+    return HASTEN_OK;
 }
 
 int file_same(const char *a, const char *b)

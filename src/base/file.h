@@ -28,6 +28,15 @@ hasten_status file_rename(const char *from, const char *to, struct hasten_error 
 hasten_status file_unlink(const char *path, struct hasten_error *err);
 hasten_status file_mkdirs(const char *path, struct hasten_error *err); /* like mkdir -p, mode 0700 */
 int file_exists(const char *path);
+enum file_kind {
+    FILE_MISSING, /* or out of reach */
+    FILE_REGULAR,
+    FILE_FOLDER,
+    FILE_OTHER /* a device, a pipe, a socket */
+};
+enum file_kind file_kind(const char *path); /* of what the path leads to, links followed */
+/* Bytes that may still be written on the file system of the folder that path lies in. */
+hasten_status file_space(const char *path, uint64_t *out, struct hasten_error *err);
 int file_same(const char *a, const char *b); /* 1: both exist and are one file, whatever the paths say */
 
 /* Read-only private map of a whole file. Stays valid after file_close. */

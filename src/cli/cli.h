@@ -80,6 +80,8 @@ int cmd_template(const struct command *c, int argc, char **argv);
 int cmd_info(const struct command *c, int argc, char **argv);
 int cmd_eval(const struct command *c, int argc, char **argv);
 int cmd_bench(const struct command *c, int argc, char **argv);
+int cmd_quantize(const struct command *c, int argc, char **argv);
+int cmd_imatrix(const struct command *c, int argc, char **argv);
 int cmd_pull(const struct command *c, int argc, char **argv);
 int cmd_doctor(const struct command *c, int argc, char **argv);
 

@@ -37,6 +37,17 @@ static const struct command commands[] = {
      "measured before and after (--no-limits: not). --batch 1,4,16 also decodes so many sequences together, each\n"
      "in its own part of the text. --profile books one chunk and one token by operation.\n",
      cmd_bench},
+    {"quantize", "IN OUT TYPE [--imatrix FILE] [--tensor PATTERN=FORMAT]",
+     "write a model in other block formats",
+     "TYPE: F32 F16 BF16 Q8_0 Q6_K Q5_0 Q5_1 Q5_K_S Q5_K_M Q4_0 Q4_1 Q4_K_S Q4_K_M Q3_K_S Q3_K_M Q3_K_L Q2_K.\n"
+     "Vectors stay F32; below six bits the token embedding and the head get Q6_K. Rows that are no multiple of 256\n"
+     "fall back: Q2_K and Q3_K to Q4_0, Q4_K to Q5_0, Q5_K to Q5_1, Q6_K to Q8_0. A matrix that is in its format\n"
+     "already is copied bit for bit. OUT appears when it is complete; -v shows each tensor with its relative error.\n",
+     cmd_quantize},
+    {"imatrix", "MODEL -f FILE -o OUT", "measure which weights count on a text, for quantize",
+     "The text is read in chunks of -c tokens (512), each from an empty context. The file holds, for each matrix, the\n"
+     "sums of the squares of its input; llama.cpp reads and writes the same layout.\n",
+     cmd_imatrix},
     {"pull", "NAME...", "fetch models of the built-in table into the cache",
      "All names are checked before the first is fetched. What is in the cache is hashed, not trusted. The cache\n"
      "is HASTEN_CACHE, else XDG_CACHE_HOME/hasten, else ~/.cache/hasten.\n",

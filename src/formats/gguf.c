@@ -227,6 +227,17 @@ int64_t gguf_find(const struct gguf *g, const char *key)
     return gguf_names_find(&g->key_names, key, strlen(key));
 }
 
+struct gguf_str gguf_value_raw(const struct gguf *g, int64_t i)
+{
+    const struct gguf_entry *e = &g->entries[i];
+    return (struct gguf_str){(const char *)g->data + e->begin, (size_t)(e->end - e->begin)};
+}
+
+uint32_t gguf_alignment(const struct gguf *g)
+{
+    return g->alignment;
+}
+
 int64_t gguf_n_tensors(const struct gguf *g)
 {
     return g->tensor_names.n;

@@ -98,6 +98,10 @@ void gguf_value_at(const struct gguf *g, int64_t i, int64_t element, struct gguf
 /* Element type and count of key i; GGUF_ARRAY's n, else 1. */
 enum gguf_value_type gguf_value_elements(const struct gguf *g, int64_t i, int64_t *n);
 const char *gguf_value_type_name(enum gguf_value_type type); /* "u32", "string", "array" */
+/* Value i as it stands in the file, its type included: what a writer copies. Pointer into the map. */
+struct gguf_str gguf_value_raw(const struct gguf *g, int64_t i);
+/* The alignment of tensor data. */
+uint32_t gguf_alignment(const struct gguf *g);
 
 /* Writes "value" as JSON-ish text for display (arrays shortened to their first elements). */
 void gguf_value_text(const struct gguf *g, int64_t i, char *out, size_t out_size);

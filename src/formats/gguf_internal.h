@@ -22,6 +22,7 @@ struct gguf_names {
 struct gguf_entry {                  /* the value of one key */
     enum gguf_value_type type, elem; /* elem: of an array */
     uint64_t at;                     /* file offset of the number, the string's length, the first element */
+    uint64_t begin, end;             /* file offsets of the value with what describes it: type to last byte */
     uint64_t n;                      /* elements of an array */
     uint32_t *strings;               /* array of strings: file offset of each element's length; else NULL */
 };
@@ -32,7 +33,7 @@ struct gguf {
     const uint8_t *data;  /* the whole file */
     uint64_t size;
     bool mapped;
-    uint32_t version;
+    uint32_t version, alignment;
     struct gguf_names key_names, tensor_names;
     struct gguf_entry *entries;  /* [key_names.n] */
     struct gguf_tensor *tensors; /* [tensor_names.n] */

@@ -262,10 +262,12 @@ static hasten_status read_keys(struct gguf_cursor *c)
         hasten_status s = gguf_take_name(c, "key length", "key bytes", LIMIT_GGUF_KEY_BYTES);
         if (s == HASTEN_OK)
             s = gguf_add_name(c, &g->key_names, at, "name");
+        g->entries[c->item].begin = c->pos;
         if (s == HASTEN_OK)
             s = read_value(c, &g->entries[c->item]);
         if (s != HASTEN_OK)
             return s;
+        g->entries[c->item].end = c->pos;
     }
     return HASTEN_OK;
 }
@@ -353,8 +355,10 @@ hasten_status gguf_parse(struct gguf *g, struct hasten_error *err)
         s = read_keys(&c);
     if (s == HASTEN_OK)
         s = read_alignment(&c, &alignment);
-    if (s == HASTEN_OK)
+    if (s == HASTEN_OK) {
+        g->alignment = (uint32_t)alignment; /* at most 65536 */
         s = gguf_parse_tensors(&c, alignment);
+    }
     if (s == HASTEN_OK)
         s = keep_names(&c);
     return s;
