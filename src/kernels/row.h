@@ -14,7 +14,7 @@
 
 #define ROW_BLOCK 64
 #define ROW_LANES 16
-#define ROW_CUTS 8
+#define ROW_CUTS 12
 
 /* Sums of exp(value - max), f32 exponentials by kernels.h, over values >= the floor of their call.
  * lane[l] holds positions l, l + 16, l + 32, ... of what was added, ascending, in f64; row_sum_total combines

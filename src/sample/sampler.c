@@ -59,13 +59,6 @@ static int32_t best_token(const struct sampler *s, float *value)
 
 /* ---- penalties and bias ------------------------------------------------------------------------------- */
 
-static void set_logit(struct sampler *s, int32_t id, float value)
-{
-    s->copy[id] = value;
-    int32_t b = id / ROW_BLOCK;
-    s->pass->maxima(s->copy + (int64_t)b * ROW_BLOCK, 1, s->block_max + b);
-}
-
 /* repeat: l > 0 ? l / r : l * r (Keskar et al. 2019, CTRL, with the sign rule of later engines); then
  * l -= presence + count * frequency. Once per distinct token of the window. */
 static void apply_penalties(struct sampler *s, const struct sampler_settings *p, const int32_t *path,
@@ -82,7 +75,7 @@ static void apply_penalties(struct sampler *s, const struct sampler_settings *p,
         double l = (double)s->copy[id], r = (double)p->repeat_penalty;
         l = l > 0 ? l / r : l * r;
         l -= (double)p->presence_penalty + count * (double)p->frequency_penalty;
-        set_logit(s, id, finite_f32(l));
+        s->copy[id] = finite_f32(l);
     }
 }
 
@@ -99,7 +92,7 @@ static void apply_bias(struct sampler *s, const struct sampler_settings *p)
         if (s->copy[id] == -INFINITY)
             continue;
         float b = p->bias[i].bias;
-        set_logit(s, id, isinf(b) ? -INFINITY : finite_f32((double)s->copy[id] + (double)b));
+        s->copy[id] = isinf(b) ? -INFINITY : finite_f32((double)s->copy[id] + (double)b);
     }
 }
 
@@ -207,6 +200,7 @@ hasten_status sampler_choose(struct sampler *sampler, const struct sampler_setti
         if (penalties_on(p))
             apply_penalties(s, p, path, n_path);
         apply_bias(s, p);
+        s->pass->maxima(s->copy, s->n_blocks, s->block_max);
         argmax = best_token(s, &max);
     }
     if (argmax < 0)

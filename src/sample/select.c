@@ -1,7 +1,7 @@
 /* Selection in the order of the law. What this file owns: the first k tokens as a sorted list, or as a set.
  *
- * A short list looks only into blocks whose maximum reaches the k-th largest block maximum: at least k tokens are
- * that large, so none below can be among the first k. A large k is found by rank: a sample of the row gives two
+ * A short list looks only into blocks whose maximum is among the k largest: at least k tokens are that large, so none
+ * below can be among the first k. A large k is found by rank: a sample of the row gives two
  * values between which the k-th token almost surely lies (Floyd and Rivest, "Expected time bounds for selection",
  * 1975), one pass counts those above and collects those between; when the sample misled, everything is sorted. */
 #include "sample/scratch.h"
@@ -10,6 +10,8 @@
 #define RADIX_BITS 11
 #define RADIX_SIZE (1 << RADIX_BITS)
 #define SAMPLE 2048
+#define BINS 1024
+#define SELECT_HEAP_MAX 64 /* above, sorting by digits is faster */
 
 static void heap_sink(uint64_t *h, int64_t n, int64_t i)
 {
@@ -104,18 +106,84 @@ int64_t select_all(struct sampler *s)
     return n;
 }
 
+/* The bin of a value between top and top - bins / scale; monotone. */
+static int32_t bin_of(float value, float top, double scale)
+{
+    return (int32_t)(((double)top - (double)value) * scale);
+}
+
+static double bin_scale(float top, float bottom)
+{
+    return bottom < top ? (BINS - 1) / ((double)top - (double)bottom) : 0;
+}
+
+/* The bin in which a count from the top reaches k; *before: the count of the bins above it. */
+static int32_t bin_with(const int32_t count[BINS], int64_t k, int64_t *before)
+{
+    int32_t bin = 0;
+    for (*before = 0; bin < BINS - 1 && *before + count[bin] < k; bin++)
+        *before += count[bin];
+    return bin;
+}
+
+/* A value that at least k tokens reach, and few more blocks than k: one of the largest block maxima. */
+static float floor_of_top(const struct sampler *s, int64_t k)
+{
+    float top = -INFINITY, bottom = INFINITY, floor = INFINITY;
+    int32_t count[BINS] = {0};
+    int64_t n = 0, before;
+    for (int32_t b = 0; b < s->n_blocks; b++) {
+        const float x = s->block_max[b];
+        n += x > -INFINITY;
+        top = x > top ? x : top;
+        bottom = x > -INFINITY && x < bottom ? x : bottom;
+    }
+    if (n <= k)
+        return -FLT_MAX;
+    const double scale = bin_scale(top, bottom);
+    for (int32_t b = 0; b < s->n_blocks; b++)
+        if (s->block_max[b] > -INFINITY)
+            count[bin_of(s->block_max[b], top, scale)]++;
+    const int32_t bin = bin_with(count, k, &before);
+    for (int32_t b = 0; b < s->n_blocks; b++)
+        if (s->block_max[b] > -INFINITY && bin_of(s->block_max[b], top, scale) <= bin)
+            floor = s->block_max[b] < floor ? s->block_max[b] : floor;
+    return floor;
+}
+
+/* The k-th largest of a[0, n), 1 <= k <= n; a is overwritten. */
+static uint64_t kth_largest(uint64_t *a, int64_t n, int64_t k)
+{
+    uint64_t top = a[0], bottom = a[0];
+    int32_t count[BINS] = {0};
+    int64_t before, kept = 0;
+    for (int64_t i = 1; i < n; i++) {
+        top = a[i] > top ? a[i] : top;
+        bottom = a[i] < bottom ? a[i] : bottom;
+    }
+    const float high = pack_value(top);
+    const double scale = bin_scale(high, pack_value(bottom));
+    for (int64_t i = 0; i < n; i++)
+        count[bin_of(pack_value(a[i]), high, scale)]++;
+    const int32_t bin = bin_with(count, k, &before);
+    for (int64_t i = 0; i < n; i++)
+        if (bin_of(pack_value(a[i]), high, scale) == bin)
+            a[kept++] = a[i];
+    heap_largest(a, kept, k - before);
+    return a[0];
+}
+
 int64_t select_top(struct sampler *s, int64_t k)
 {
     if (k > SELECT_LIST_MAX) {
         int64_t n = select_all(s);
         return n < k ? n : k;
     }
-    float floor = -FLT_MAX;
-    if (k < s->n_blocks) {
-        for (int32_t b = 0; b < s->n_blocks; b++)
-            s->tmp[b] = pack(s->block_max[b], b);
-        heap_largest(s->tmp, s->n_blocks, k);
-        floor = fmaxf(floor, pack_value(s->tmp[0]));
+    const float floor = floor_of_top(s, k);
+    if (k > SELECT_HEAP_MAX) {
+        int64_t n = collect(s, floor, s->tmp);
+        radix_sort(s->tmp, s->cand, n);
+        return n < k ? n : k;
     }
     int64_t n = collect(s, floor, s->cand);
     k = k < n ? k : n;
@@ -154,8 +222,8 @@ struct ahead select_ahead(struct sampler *s, int64_t k)
                 n += collect_bits(in & ~high, x, b * ROW_BLOCK, s->cand + n);
             }
         if (above < k && k <= above + n) {
-            heap_largest(s->cand, n, k - above);
-            return (struct ahead){pack_value(s->cand[0]), pack_id(s->cand[0]) + 1};
+            uint64_t last = kth_largest(s->cand, n, k - above);
+            return (struct ahead){pack_value(last), pack_id(last) + 1};
         }
     }
     int64_t n = select_all(s);

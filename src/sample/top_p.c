@@ -4,7 +4,7 @@
  * itself, so where a comparison does not depend on such a difference it is the law's, and nothing need be sorted. A
  * token is kept when the sum of those ahead of it is below top_p of the whole: membership is one pass. So the race is
  * run over a set that surely holds all that is kept, and its winner, if it is kept, is the winner among the kept; if
- * it is not, the race is run again over the tokens ahead of it. The sums above eight cuts choose the set so narrow
+ * it is not, the race is run again over the tokens ahead of it. The sums above some cuts choose the set so narrow
  * that this is rare. When rounding decides, the tokens are sorted and added as the law says. */
 #include "sample/scratch.h"
 #include <math.h>
@@ -102,7 +102,7 @@ static int32_t race_sorted(struct sampler *s, struct race *r, int64_t k, struct 
 
 int32_t race_top_p(struct sampler *s, struct race *r, struct ahead set, int64_t k, struct ahead min_p)
 {
-    static const float gaps[ROW_CUTS] = {1, 2, 3, 4.5f, 6, 8, 10.5f, 14};
+    static const float gaps[ROW_CUTS] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11.5f, 13};
     struct row_sum sum = {.max = r->max, .n_cuts = ROW_CUTS};
     for (int c = 0; c < ROW_CUTS; c++)
         sum.cut[c] = finite_f32((double)r->max - (double)gaps[c]);
