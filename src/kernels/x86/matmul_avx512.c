@@ -1,6 +1,6 @@
 /* The fast matmul: drives unpacking and multiplication.
  *
- * Up to four panels of 16 rows at a time, one tile at a time: the tiles are unpacked into the first-level cache
+ * Two panels of 16 rows at a time, one tile at a time: the tiles are unpacked into the first-level cache
  * and meet every column there, whose sums wait in scratch. One column (decode) and hundreds (prefill) take
  * the same way, so the operations per output are the same. */
 #include "kernels/layout.h"
@@ -8,7 +8,8 @@
 #include "kernels/x86/panel_avx512.h"
 #include "kernels/x86/vec_avx512.h"
 
-#define MAX_COLUMNS 512     /* columns per pass over a weight; more make a second pass */
+#define MAX_COLUMNS 256     /* columns per pass over a weight; more make a second pass */
+#define STORED_COLUMNS 32   /* multiplied and stored together at the end */
 #define GROUP_ROWS (PANEL_GROUP * PANEL_ROWS)
 #define PREFETCH_COLUMNS 16 /* up to here the weights' way from memory is what takes the time */
 
@@ -52,7 +53,7 @@ size_t avx512_matmul_scratch_bytes(const struct weight *w)
     const struct panel_format *f = format_get(w->type->id);
     if (!f)
         return twin_matmul_scratch_bytes(w);
-    return PANEL_GROUP * (tile_bytes(f) + MAX_COLUMNS * sizeof(struct sums));
+    return PANEL_GROUP * (TILE_GROUP * tile_bytes(f) + MAX_COLUMNS * sizeof(struct sums));
 }
 
 /* A stretch of k of some neighbouring rows. */
@@ -129,38 +130,61 @@ static void store_sums(const struct panel_format *f, const struct sums *s, int64
     _mm512_mask_storeu_ps(y, v_tail(n_rows), v);
 }
 
-/* 1, 2 or 4 panels, n <= MAX_COLUMNS columns: rows [row0, row1); the last panel may be partly filled. */
-static void multiply_panels(const struct panel_format *f, const struct weight *w, const struct act *a,
-                            int64_t col, int64_t n, int64_t row0, int64_t row1, struct ahead *ahead, float *y,
-                            int64_t ldy, uint8_t *scratch)
+/* Work on one or two panels: rows [row0, row1), of which the last panel may be partly filled. */
+struct job {
+    const struct panel_format *f;
+    const struct weight *w;
+    int64_t row0, row1;
+    int n_panels;
+    struct ahead ahead;
+    uint8_t *tiles;    /* [TILE_GROUP][PANEL_GROUP] */
+    struct sums *sums; /* [columns][PANEL_GROUP] */
+};
+
+static void unpack_group(struct job *j, int64_t k0, int64_t k1)
 {
-    const size_t per_tile = tile_bytes(f);
-    const int n_panels = (int)((row1 - row0 + PANEL_ROWS - 1) / PANEL_ROWS);
-    const size_t x_step = a->form == ACT_F32 ? TILE_K_F32 * sizeof(float) : ACT_BLOCK_BYTES;
-    const int64_t step = tile_k(f);
-    struct sums *s = (struct sums *)(void *)(scratch + PANEL_GROUP * per_tile);
-    const uint8_t *x = act_row(a, col);
-    memset(s, 0, (size_t)n * PANEL_GROUP * sizeof *s);
-    for (int64_t k = 0; k < w->k; k += step, x += x_step) {
-        for (int64_t p = 0; p < n_panels; p++) {
-            const int64_t row = row0 + p * PANEL_ROWS;
-            fetch_ahead(ahead);
-            unpack_tile(f, w, row, row1 - row < PANEL_ROWS ? row1 - row : PANEL_ROWS, k,
-                        scratch + (size_t)p * per_tile);
+    const size_t per_tile = tile_bytes(j->f);
+    uint8_t *to = j->tiles;
+    for (int64_t k = k0; k < k1; k += tile_k(j->f), to += PANEL_GROUP * per_tile) {
+        for (int64_t p = 0; p < j->n_panels; p++) {
+            const int64_t row = j->row0 + p * PANEL_ROWS;
+            fetch_ahead(&j->ahead);
+            unpack_tile(j->f, j->w, row, j->row1 - row < PANEL_ROWS ? j->row1 - row : PANEL_ROWS, k,
+                        to + (size_t)p * per_tile);
         }
-        f->multiply(scratch, n_panels, w->k - k < step ? w->k - k : step, x, a->row_stride, n, s);
     }
-    for (int64_t c = 0; c < n; c++)
-        for (int64_t p = 0; p < n_panels; p++)
-            store_sums(f, &s[c * PANEL_GROUP + p], row1 - row0 - p * PANEL_ROWS,
-                       y + (col + c) * ldy + row0 + p * PANEL_ROWS);
 }
 
-/* How many of n rows to take at once: 4, 2 or 1 panels. */
-static int64_t group_rows(int64_t n)
+/* The last tiles, some columns at a time, whose results are stored at once: the stores then wait for memory while
+ * the next columns are multiplied. */
+static void multiply_last(const struct job *j, int64_t k, const uint8_t *x, size_t stride, int64_t n, float *y,
+                          int64_t ldy)
 {
-    const int64_t rows = n > 3 * PANEL_ROWS ? 4 * PANEL_ROWS : n > PANEL_ROWS ? 2 * PANEL_ROWS : PANEL_ROWS;
-    return rows < n ? rows : n;
+    for (int64_t c0 = 0; c0 < n; c0 += STORED_COLUMNS) {
+        const int64_t some = n - c0 < STORED_COLUMNS ? n - c0 : STORED_COLUMNS;
+        struct sums *s = j->sums + c0 * PANEL_GROUP;
+        j->f->multiply(j->tiles, j->n_panels, k, x + (size_t)c0 * stride, stride, some, s);
+        for (int64_t c = 0; c < some; c++)
+            for (int64_t p = 0; p < j->n_panels; p++)
+                store_sums(j->f, &s[c * PANEL_GROUP + p], j->row1 - j->row0 - p * PANEL_ROWS,
+                           y + (c0 + c) * ldy + j->row0 + p * PANEL_ROWS);
+    }
+}
+
+/* n <= MAX_COLUMNS columns of a, from col on. */
+static void multiply_panels(struct job *j, const struct act *a, int64_t col, int64_t n, float *y, int64_t ldy)
+{
+    const size_t x_step = a->form == ACT_F32 ? TILE_K_F32 * sizeof(float) : ACT_BLOCK_BYTES;
+    const int64_t step = tile_k(j->f) * TILE_GROUP;
+    const uint8_t *x = act_row(a, col);
+    memset(j->sums, 0, (size_t)n * PANEL_GROUP * sizeof *j->sums);
+    int64_t k = 0;
+    for (; k + step < j->w->k; k += step, x += TILE_GROUP * x_step) {
+        unpack_group(j, k, k + step);
+        j->f->multiply(j->tiles, j->n_panels, step, x, a->row_stride, n, j->sums);
+    }
+    unpack_group(j, k, j->w->k);
+    multiply_last(j, j->w->k - k, x, a->row_stride, n, y + col * ldy, ldy);
 }
 
 void avx512_matmul(const struct weight *w, const struct act *a, int64_t row0, int64_t row1, float *y,
@@ -173,13 +197,18 @@ void avx512_matmul(const struct weight *w, const struct act *a, int64_t row0, in
     }
     for (int64_t col = 0; col < a->n; col += MAX_COLUMNS) {
         const int64_t n = a->n - col < MAX_COLUMNS ? a->n - col : MAX_COLUMNS;
-        for (int64_t row = row0; row < row1;) {
-            const int64_t end = row + group_rows(row1 - row);
-            const int64_t n_steps =
-                (w->k + tile_k(f) - 1) / tile_k(f) * ((end - row + PANEL_ROWS - 1) / PANEL_ROWS);
-            struct ahead ahead = ahead_of(w, end, n <= PREFETCH_COLUMNS ? row1 : end, n_steps);
-            multiply_panels(f, w, a, col, n, row, end, &ahead, y, ldy, scratch);
-            row = end;
+        for (int64_t row = row0; row < row1; row += GROUP_ROWS) {
+            struct job j = {.f = f,
+                            .w = w,
+                            .row0 = row,
+                            .row1 = row1 - row < GROUP_ROWS ? row1 : row + GROUP_ROWS,
+                            .tiles = scratch,
+                            .sums = (struct sums *)(void *)((uint8_t *)scratch +
+                                                            TILE_GROUP * PANEL_GROUP * tile_bytes(f))};
+            j.n_panels = j.row1 - row > PANEL_ROWS ? PANEL_GROUP : 1;
+            const int64_t n_steps = (w->k + tile_k(f) - 1) / tile_k(f) * j.n_panels;
+            j.ahead = ahead_of(w, j.row1, n <= PREFETCH_COLUMNS ? row1 : j.row1, n_steps);
+            multiply_panels(&j, a, col, n, y, ldy);
         }
     }
 }

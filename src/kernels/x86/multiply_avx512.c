@@ -1,5 +1,6 @@
-/* Tiles times columns: up to 64 rows x 4 activation rows at once. For each output the operations are those of
- * kernels.h in the same order, whatever the number of columns: int32 within a block, then one fma.
+/* Tiles times columns: up to 32 rows x 4 activation rows at once, two sub-blocks of k side by side: 16 int32 sums
+ * in registers hide the latency of vpdpbusd. For each output the operations are those of kernels.h in the same
+ * order, whatever the number of columns: int32 within a block, then one fma.
  *
  * The offset of unsigned quants costs nothing: the int32 sums of a block begin at -offset * sum(q_x), which
  * act_make has left beside the activations. Sub-block scales cost what the format allows: multiplied into the
@@ -35,10 +36,6 @@ MATH_INLINE __m512 broadcast_f32(const uint8_t *p)
 
 #define EACH(i, n) _Pragma("GCC unroll 8") for (int i = 0; i < (n); i++)
 
-/* Registers are for the dots: the compiler is to believe that memory at p changes here, or it would keep what
- * lies there in registers too, and spill both. */
-#define KEEP_IN_MEMORY(p) __asm__ volatile("" ::"r"(p) : "memory")
-
 typedef __m512i dots[PANEL_GROUP][COLUMN_GROUP];
 
 /* The sums begin at entry `entry` of the array at byte offset neg of the activation block. */
@@ -52,20 +49,29 @@ MATH_INLINE void start_dots(int n_panels, int n, size_t neg, int entry, const ui
     }
 }
 
-/* Adds the products of 4 * n_vec values of k, from vectors first_vec on. n_vec: at most 8, constant. */
-MATH_INLINE void add_dots(int n_panels, int n, int first_vec, int n_vec, const struct tile_q8 *t,
-                          const uint8_t *const x[COLUMN_GROUP], dots dot)
+/* dot += products of the 4 values of k of vector v. */
+MATH_INLINE void add_vector(int n_panels, int n, int v, const struct tile_q8 *t,
+                            const uint8_t *const x[COLUMN_GROUP], dots dot)
 {
+    __m512i w[PANEL_GROUP];
+    EACH(p, n_panels) w[p] = _mm512_load_si512(t[p].q[v]);
+    EACH(c, n)
+    {
+        const __m512i xv = broadcast_i32(x[c] + 4 * v);
+        EACH(p, n_panels) dot[p][c] = _mm512_dpbusd_epi32(dot[p][c], w[p], xv);
+    }
+}
+
+/* The sums of sub-block j of n_vec vectors, and side by side with them those of the next one. */
+MATH_INLINE void two_dots(int n_panels, int n, size_t neg, int j, int n_vec, const struct tile_q8 *t,
+                          const uint8_t *const x[COLUMN_GROUP], dots first, dots second)
+{
+    start_dots(n_panels, n, neg, j, x, first);
+    start_dots(n_panels, n, neg, j + 1, x, second);
     EACH(i, n_vec)
     {
-        const int v = first_vec + i;
-        __m512i w[PANEL_GROUP];
-        EACH(p, n_panels) w[p] = _mm512_load_si512(t[p].q[v]);
-        EACH(c, n)
-        {
-            const __m512i xv = broadcast_i32(x[c] + 4 * v);
-            EACH(p, n_panels) dot[p][c] = _mm512_dpbusd_epi32(dot[p][c], w[p], xv);
-        }
+        add_vector(n_panels, n, j * n_vec + i, t, x, first);
+        add_vector(n_panels, n, (j + 1) * n_vec + i, t, x, second);
     }
 }
 
@@ -84,91 +90,119 @@ MATH_INLINE void multiply_mins_32(int n_panels, int n_blocks, const struct tile_
     EACH(p, n_panels) _mm512_store_ps(s[p].acc2, acc2[p]);
 }
 
+/* acc += d d_x dot */
+MATH_INLINE void fold_32(int n_panels, int n, int b, const struct tile_q8 *t,
+                         const uint8_t *const x[COLUMN_GROUP], dots dot, __m512 acc[PANEL_GROUP][COLUMN_GROUP])
+{
+    EACH(c, n)
+    {
+        const __m512 dx = broadcast_f32(x[c] + offsetof(struct act_block_32, d) + 4 * b);
+        EACH(p, n_panels)
+        acc[p][c] = _mm512_fmadd_ps(_mm512_mul_ps(_mm512_load_ps(t[p].d[b]), dx),
+                                    _mm512_cvtepi32_ps(dot[p][c]), acc[p][c]);
+    }
+}
+
 MATH_INLINE void multiply_32(int n_panels, int n, size_t neg, bool mins, const struct tile_q8 *t, int64_t k,
                              const uint8_t *const x[COLUMN_GROUP], struct sums *s)
 {
     const int n_blocks = (int)(k / 32);
-    for (int b = 0; b < n_blocks; b++) {
-        dots dot;
-        KEEP_IN_MEMORY(s);
-        start_dots(n_panels, n, neg, b, x, dot);
-        add_dots(n_panels, n, b * 8, 8, t, x, dot);
-        EACH(c, n)
-        {
-            const __m512 dx = broadcast_f32(x[c] + offsetof(struct act_block_32, d) + 4 * b);
-            EACH(p, n_panels)
-            {
-                float *acc = s[c * PANEL_GROUP + p].acc;
-                const __m512 d = _mm512_mul_ps(_mm512_load_ps(t[p].d[b]), dx);
-                _mm512_store_ps(acc, _mm512_fmadd_ps(d, _mm512_cvtepi32_ps(dot[p][c]), _mm512_load_ps(acc)));
-            }
-        }
+    __m512 acc[PANEL_GROUP][COLUMN_GROUP];
+    dots first, second;
+    int b = 0;
+    EACH(c, n) EACH(p, n_panels) acc[p][c] = _mm512_load_ps(s[c * PANEL_GROUP + p].acc);
+    for (; b + 2 <= n_blocks; b += 2) {
+        two_dots(n_panels, n, neg, b, 8, t, x, first, second);
+        fold_32(n_panels, n, b, t, x, first, acc);
+        fold_32(n_panels, n, b + 1, t, x, second, acc);
     }
+    if (b < n_blocks) {
+        start_dots(n_panels, n, neg, b, x, first);
+        EACH(i, 8) add_vector(n_panels, n, b * 8 + i, t, x, first);
+        fold_32(n_panels, n, b, t, x, first, acc);
+    }
+    EACH(c, n) EACH(p, n_panels) _mm512_store_ps(s[c * PANEL_GROUP + p].acc, acc[p][c]);
     if (mins)
         EACH(c, n) multiply_mins_32(n_panels, n_blocks, t, x[c], &s[c * PANEL_GROUP]);
 }
 
 /* ---- ACT_Q8_256 -------------------------------------------------------------------------------- */
 
-/* total += pairs[j] times the sums of activations that stand as 16-bit pairs at byte offset `sums`. */
-MATH_INLINE __m512i dot_sums(int n_pairs, size_t sums, const int16_t (*pairs)[PANEL_ROWS][2],
-                             const uint8_t *x, __m512i total)
-{
-    EACH(j, n_pairs)
-    total = _mm512_dpwssd_epi32(total, _mm512_load_si512(pairs[j]), broadcast_i32(x + sums + 4 * j));
-    return total;
-}
-
-/* acc += d d_x total; acc2 += dmin d_x * sum of mins times sums of activations. */
-MATH_INLINE void finish_256(int n_min_pairs, size_t min_sums, const struct tile_q8 *t, const uint8_t *x,
-                            __m512i total, struct sums *to)
-{
-    const __m512 dx = broadcast_f32(x + offsetof(struct act_block_256, d));
-    const __m512 d = _mm512_mul_ps(_mm512_load_ps(t->d[0]), dx);
-    _mm512_store_ps(to->acc, _mm512_fmadd_ps(d, _mm512_cvtepi32_ps(total), _mm512_load_ps(to->acc)));
-    if (n_min_pairs) {
-        const __m512i min = dot_sums(n_min_pairs, min_sums, t->min, x, _mm512_setzero_si512());
-        const __m512 dmin = _mm512_mul_ps(_mm512_load_ps(t->m[0]), dx);
-        _mm512_store_ps(to->acc2,
-                        _mm512_fmadd_ps(dmin, _mm512_cvtepi32_ps(min), _mm512_load_ps(to->acc2)));
-    }
-}
-
 #define SUMS_16 offsetof(struct act_block_256, sum16)
 #define SUMS_32 offsetof(struct act_block_256, sum32)
+
+/* acc += d d_x total; acc2 += dmin d_x * sum of mins times sums of activations. n_min_pairs: pairs of mins, whose
+ * sums of activations stand at byte offset sums. paired: 8 * scale times these sums is part of total. */
+MATH_INLINE void finish_256(int n_panels, int n, int n_min_pairs, size_t sums, bool paired,
+                            const struct tile_q8 *t, const uint8_t *const x[COLUMN_GROUP], dots total,
+                            struct sums *s)
+{
+    EACH(c, n)
+    {
+        const __m512 dx = broadcast_f32(x[c] + offsetof(struct act_block_256, d));
+        __m512i min[PANEL_GROUP];
+        EACH(p, n_panels) min[p] = _mm512_setzero_si512();
+        EACH(j, n_min_pairs)
+        {
+            const __m512i sum = broadcast_i32(x[c] + sums + 4 * j);
+            EACH(p, n_panels)
+            {
+                min[p] = _mm512_dpwssd_epi32(min[p], _mm512_load_si512(t[p].min[j]), sum);
+                if (paired)
+                    total[p][c] = _mm512_dpwssd_epi32(total[p][c], _mm512_load_si512(t[p].pair8[j]), sum);
+            }
+        }
+        EACH(p, n_panels)
+        {
+            struct sums *to = &s[c * PANEL_GROUP + p];
+            const __m512 d = _mm512_mul_ps(_mm512_load_ps(t[p].d[0]), dx);
+            _mm512_store_ps(to->acc,
+                            _mm512_fmadd_ps(d, _mm512_cvtepi32_ps(total[p][c]), _mm512_load_ps(to->acc)));
+            if (n_min_pairs) {
+                const __m512 dmin = _mm512_mul_ps(_mm512_load_ps(t[p].m[0]), dx);
+                _mm512_store_ps(to->acc2,
+                                _mm512_fmadd_ps(dmin, _mm512_cvtepi32_ps(min[p]), _mm512_load_ps(to->acc2)));
+            }
+        }
+    }
+}
 
 /* Scales are part of the quants. */
 MATH_INLINE void multiply_whole(int n_panels, int n, size_t neg, int n_min_pairs, const struct tile_q8 *t,
                                 const uint8_t *const x[COLUMN_GROUP], struct sums *s)
 {
-    dots total;
-    start_dots(n_panels, n, neg, 0, x, total);
-    for (int v = 0; v < 64; v += 8)
-        add_dots(n_panels, n, v, 8, t, x, total);
-    EACH(c, n)
-    EACH(p, n_panels)
-    finish_256(n_min_pairs, SUMS_16, &t[p], x[c], total[p][c], &s[c * PANEL_GROUP + p]);
+    dots first, second;
+    start_dots(n_panels, n, neg, 0, x, first);
+    start_dots(n_panels, n, NO_OFFSET, 0, x, second);
+    for (int v = 0; v < 64; v += 4) {
+        add_vector(n_panels, n, v, t, x, first);
+        add_vector(n_panels, n, v + 1, t, x, second);
+        add_vector(n_panels, n, v + 2, t, x, first);
+        add_vector(n_panels, n, v + 3, t, x, second);
+    }
+    EACH(c, n) EACH(p, n_panels) first[p][c] = _mm512_add_epi32(first[p][c], second[p][c]);
+    finish_256(n_panels, n, n_min_pairs, SUMS_16, false, t, x, first, s);
 }
 
 /* Each sub-block's sum is multiplied by its scale. */
 MATH_INLINE void multiply_scaled(int n_panels, int n, int sub, size_t neg, int n_min_pairs,
                                  const struct tile_q8 *t, const uint8_t *const x[COLUMN_GROUP], struct sums *s)
 {
-    dots total, dot;
+    dots total, first, second;
     EACH(c, n) EACH(p, n_panels) total[p][c] = _mm512_setzero_si512();
-    for (int j = 0; j < 256 / sub; j++) {
-        start_dots(n_panels, n, neg, j, x, dot);
-        add_dots(n_panels, n, j * sub / 4, sub / 4, t, x, dot);
+    for (int j = 0; j < 256 / sub; j += 2) {
+        two_dots(n_panels, n, neg, j, sub / 4, t, x, first, second);
         EACH(p, n_panels)
         {
-            const __m512i scale = _mm512_load_si512(t[p].scale[j]);
+            const __m512i s0 = _mm512_load_si512(t[p].scale[j]), s1 = _mm512_load_si512(t[p].scale[j + 1]);
             EACH(c, n)
-            total[p][c] = _mm512_add_epi32(total[p][c], _mm512_mullo_epi32(dot[p][c], scale));
+            {
+                total[p][c] = _mm512_add_epi32(total[p][c], _mm512_mullo_epi32(first[p][c], s0));
+                total[p][c] = _mm512_add_epi32(total[p][c], _mm512_mullo_epi32(second[p][c], s1));
+            }
         }
     }
-    EACH(c, n)
-    EACH(p, n_panels)
-    finish_256(n_min_pairs, SUMS_32, &t[p], x[c], total[p][c], &s[c * PANEL_GROUP + p]);
+    finish_256(n_panels, n, n_min_pairs, SUMS_32, false, t, x, total, s);
 }
 
 /* Q4_K: sum_j scale_j * sum_j(q x) = sum_j scale_j * sum_j((q - 8) x) + sum_j 8 scale_j * sum_j(x). The inner
@@ -178,30 +212,22 @@ MATH_INLINE void multiply_paired(int n_panels, int n, const struct tile_q8 *t,
 {
     const size_t neg = offsetof(struct act_block_256, neg8);
     const __mmask32 even = 0x55555555;
-    dots total, first, dot;
-    EACH(c, n)
-    EACH(p, n_panels) total[p][c] = dot_sums(4, SUMS_32, t[p].pair8, x[c], _mm512_setzero_si512());
+    dots total, first, second;
+    EACH(c, n) EACH(p, n_panels) total[p][c] = _mm512_setzero_si512();
     for (int j = 0; j < 4; j++) {
-        start_dots(n_panels, n, neg, 2 * j, x, dot);
-        add_dots(n_panels, n, j * 16, 8, t, x, dot);
-        EACH(c, n) EACH(p, n_panels) first[p][c] = dot[p][c];
-        KEEP_IN_MEMORY(first);
-        KEEP_IN_MEMORY(total);
-        start_dots(n_panels, n, neg, 2 * j + 1, x, dot);
-        add_dots(n_panels, n, j * 16 + 8, 8, t, x, dot);
+        two_dots(n_panels, n, neg, 2 * j, 8, t, x, first, second);
         EACH(p, n_panels)
         {
             const __m512i scales = _mm512_load_si512(t[p].pair[j]);
             EACH(c, n)
             {
-                const __m512i both = _mm512_mask_mov_epi16(_mm512_slli_epi32(dot[p][c], 16), even, first[p][c]);
+                const __m512i both =
+                    _mm512_mask_mov_epi16(_mm512_slli_epi32(second[p][c], 16), even, first[p][c]);
                 total[p][c] = _mm512_dpwssd_epi32(total[p][c], both, scales);
             }
         }
     }
-    EACH(c, n)
-    EACH(p, n_panels)
-    finish_256(4, SUMS_32, &t[p], x[c], total[p][c], &s[c * PANEL_GROUP + p]);
+    finish_256(n_panels, n, 4, SUMS_32, true, t, x, total, s);
 }
 
 /* ---- ACT_F32 ----------------------------------------------------------------------------------- */
@@ -225,61 +251,76 @@ MATH_INLINE void multiply_floats(int n_panels, int n, const struct tile_f32 *t, 
 
 /* ---- one compiled body per number of panels and columns ---------------------------------------- */
 
-/* Calls BODY(panels, columns) for groups of 4, 2 and 1 columns, each with constant arguments. */
-#define FOR_COLUMNS(panels, BODY)                                                                            \
-    for (; n >= 4; n -= 4, x += 4 * stride, s += 4 * PANEL_GROUP) {                                          \
-        const uint8_t *const xs[COLUMN_GROUP] = {x, x + stride, x + 2 * stride, x + 3 * stride};             \
-        if (n >= 8)                                                                                          \
-            for (size_t next = 4; next < 8; next++)                                                          \
-                prefetch_block(x + next * stride, bytes);                                                    \
-        BODY(panels, 4);                                                                                     \
-    }                                                                                                        \
-    if (n >= 2) {                                                                                            \
-        const uint8_t *const xs[COLUMN_GROUP] = {x, x + stride};                                             \
-        BODY(panels, 2);                                                                                     \
-        n -= 2, x += 2 * stride, s += 2 * PANEL_GROUP;                                                       \
-    }                                                                                                        \
-    if (n >= 1) {                                                                                            \
-        const uint8_t *const xs[COLUMN_GROUP] = {x};                                                         \
-        BODY(panels, 1);                                                                                     \
-    }
+/* All tiles of one group of columns. Bodies see t, tile_k (the values of k in the tile), xs and s. */
+#define FOR_TILES(panels, columns, BODY)                                                                     \
+    do {                                                                                                     \
+        const uint8_t *xs[COLUMN_GROUP];                                                                     \
+        for (int c = 0; c < columns; c++)                                                                    \
+            xs[c] = x + (size_t)c * stride;                                                                  \
+        for (int64_t left = k; left > 0; left -= TILE_OF_K, t += PANEL_GROUP) {                              \
+            const int64_t tile_k = left < TILE_OF_K ? left : TILE_OF_K;                                      \
+            if (n >= 2 * columns)                                                                            \
+                for (int c = 0; c < columns; c++)                                                            \
+                    prefetch_block(xs[c] + columns * stride, TILE_BYTES_OF_X);                               \
+            BODY(panels, columns);                                                                           \
+            for (int c = 0; c < columns; c++)                                                                \
+                xs[c] += TILE_STEP_OF_X;                                                                     \
+            (void)tile_k;                                                                                    \
+        }                                                                                                    \
+        n -= columns, x += columns * stride, s += columns * PANEL_GROUP, t = tiles;                          \
+    } while (0)
 
-#define MULTIPLY(name, tile_type, block_bytes, BODY)                                                         \
+/* Groups of 4, 2 and 1 columns, each with constant arguments. */
+#define FOR_COLUMNS(panels, BODY)                                                                            \
+    while (n >= 4)                                                                                           \
+        FOR_TILES(panels, 4, BODY);                                                                          \
+    if (n >= 2)                                                                                              \
+        FOR_TILES(panels, 2, BODY);                                                                          \
+    if (n >= 1)                                                                                              \
+        FOR_TILES(panels, 1, BODY);
+
+#define MULTIPLY(name, tile_type, BODY)                                                                      \
     DECLARE_MULTIPLY(name)                                                                                   \
     {                                                                                                        \
         const tile_type *t = tiles;                                                                          \
-        const size_t bytes = block_bytes;                                                                    \
-        if (n_panels == 4) {                                                                                 \
-            FOR_COLUMNS(4, BODY)                                                                             \
-        } else if (n_panels == 2) {                                                                          \
+        if (n_panels == 2) {                                                                                 \
             FOR_COLUMNS(2, BODY)                                                                             \
         } else {                                                                                             \
             FOR_COLUMNS(1, BODY)                                                                             \
         }                                                                                                    \
-        (void)k;                                                                                             \
     }
 
 #define NEG_32(field) offsetof(struct act_block_32, field)
 #define AT_256(field) offsetof(struct act_block_256, field)
 
-#define BODY_Q4_0(p, n) multiply_32(p, n, NEG_32(neg8), false, t, k, xs, s)
-#define BODY_Q5_0(p, n) multiply_32(p, n, NEG_32(neg16), false, t, k, xs, s)
-#define BODY_Q8_0(p, n) multiply_32(p, n, NEG_32(neg128), false, t, k, xs, s)
-#define BODY_Q45_1(p, n) multiply_32(p, n, NO_OFFSET, true, t, k, xs, s)
+#define BODY_Q4_0(p, n) multiply_32(p, n, NEG_32(neg8), false, t, tile_k, xs, s)
+#define BODY_Q5_0(p, n) multiply_32(p, n, NEG_32(neg16), false, t, tile_k, xs, s)
+#define BODY_Q8_0(p, n) multiply_32(p, n, NEG_32(neg128), false, t, tile_k, xs, s)
+#define BODY_Q45_1(p, n) multiply_32(p, n, NO_OFFSET, true, t, tile_k, xs, s)
 #define BODY_Q2_K(p, n) multiply_whole(p, n, NO_OFFSET, 8, t, xs, s)
 #define BODY_Q3_K(p, n) multiply_whole(p, n, AT_256(neg124), 0, t, xs, s)
 #define BODY_Q4_K(p, n) multiply_paired(p, n, t, xs, s)
 #define BODY_Q5_K(p, n) multiply_scaled(p, n, 32, NO_OFFSET, 4, t, xs, s)
 #define BODY_Q6_K(p, n) multiply_scaled(p, n, 16, AT_256(neg32), 0, t, xs, s)
-#define BODY_F32(p, n) multiply_floats(p, n, t, k, xs, s)
+#define BODY_F32(p, n) multiply_floats(p, n, t, tile_k, xs, s)
 
-MULTIPLY(multiply_q4_0, struct tile_q8, 384, BODY_Q4_0)
-MULTIPLY(multiply_q5_0, struct tile_q8, 384, BODY_Q5_0)
-MULTIPLY(multiply_q8_0, struct tile_q8, 448, BODY_Q8_0)
-MULTIPLY(multiply_q45_1, struct tile_q8, 320, BODY_Q45_1)
-MULTIPLY(multiply_q2_k, struct tile_q8, 448, BODY_Q2_K)
-MULTIPLY(multiply_q3_k, struct tile_q8, 448, BODY_Q3_K)
-MULTIPLY(multiply_q4_k, struct tile_q8, 448, BODY_Q4_K)
-MULTIPLY(multiply_q5_k, struct tile_q8, 448, BODY_Q5_K)
-MULTIPLY(multiply_q6_k, struct tile_q8, 448, BODY_Q6_K)
-MULTIPLY(multiply_f32, struct tile_f32, (size_t)k * 4, BODY_F32)
+#define TILE_OF_K TILE_K
+#define TILE_STEP_OF_X ACT_BLOCK_BYTES
+#define TILE_BYTES_OF_X 448
+MULTIPLY(multiply_q4_0, struct tile_q8, BODY_Q4_0)
+MULTIPLY(multiply_q5_0, struct tile_q8, BODY_Q5_0)
+MULTIPLY(multiply_q8_0, struct tile_q8, BODY_Q8_0)
+MULTIPLY(multiply_q45_1, struct tile_q8, BODY_Q45_1)
+MULTIPLY(multiply_q2_k, struct tile_q8, BODY_Q2_K)
+MULTIPLY(multiply_q3_k, struct tile_q8, BODY_Q3_K)
+MULTIPLY(multiply_q4_k, struct tile_q8, BODY_Q4_K)
+MULTIPLY(multiply_q5_k, struct tile_q8, BODY_Q5_K)
+MULTIPLY(multiply_q6_k, struct tile_q8, BODY_Q6_K)
+
+#undef TILE_OF_K
+#undef TILE_STEP_OF_X
+#undef TILE_BYTES_OF_X
+#define TILE_OF_K TILE_K_F32
+#define TILE_STEP_OF_X ((size_t)TILE_K_F32 * sizeof(float))
+#define TILE_BYTES_OF_X ((size_t)tile_k * sizeof(float))
+MULTIPLY(multiply_f32, struct tile_f32, BODY_F32)

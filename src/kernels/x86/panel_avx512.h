@@ -35,17 +35,19 @@ struct sums {
     float acc[PANEL_ROWS], acc2[PANEL_ROWS];
 } __attribute__((aligned(64)));
 
-/* Panels and columns multiplied together: 16 sums in registers hide the latency of vpdpbusd, and 8 loads serve
- * 16 of them. */
-#define PANEL_GROUP 4
+/* Panels and columns multiplied together: one broadcast of activations serves 32 rows. */
+#define PANEL_GROUP 2
 #define COLUMN_GROUP 4
+/* Tiles of a panel that are unpacked before they are multiplied: two, so that the sums of a column come from the
+ * second-level cache half as often. */
+#define TILE_GROUP 2
 
 /* Unpacks k values (a multiple of the block; at most a tile's) of 16 rows that lie stride bytes apart. */
 typedef void (*unpack_fn)(const uint8_t *src, size_t stride, int64_t k, void *tile);
 
-/* Multiplies the tiles of n_panels panels (1, 2 or 4), lying one behind the other, by n columns: k values (at
- * most a tile's). x: the activation block (or floats) of the first column, the next one stride bytes on. s:
- * [n][PANEL_GROUP]. */
+/* Multiplies tiles of n_panels panels (1 or 2) by n columns, k values. tiles: [k / tile's k, rounded
+ * up][PANEL_GROUP]. x: the activation blocks (or floats) of the first column, the next column's stride bytes
+ * on. s: [n][PANEL_GROUP]. */
 typedef void (*multiply_fn)(const void *tiles, int n_panels, int64_t k, const uint8_t *x, size_t stride,
                             int64_t n, struct sums *s);
 
