@@ -6,6 +6,8 @@
 #include "formats/encode_fit.h"
 
 #include <math.h>
+#include <stdint.h>
+#include <string.h>
 
 /* Compiled for wider vectors too, chosen when the program starts. No fused operations: the same bits. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined(__linux__) &&                 \
@@ -16,12 +18,13 @@
 #endif
 #define INLINE static inline __attribute__((always_inline))
 
+#define ROUNDING 12582912.0f /* 1.5 x 2^23: adding it leaves no bits behind the point */
+
 INLINE float nearest_code(float v, float lo, float hi)
 {
-    const float magic = 12582912.0f; /* 1.5 x 2^23: adding it leaves no bits behind the point */
     v = v < lo ? lo : v;
     v = v > hi ? hi : v;
-    return (v + magic) - magic;
+    return (v + ROUNDING) - ROUNDING;
 }
 
 /* 1 / d, or 0 where it would not be finite: codes are then 0. */
@@ -57,6 +60,76 @@ INLINE float error_of(const struct fit_run *r, const struct fit_range *c, float 
 WIDE float fit_error(const struct fit_run *r, const struct fit_range *c, float d, float off)
 {
     return r->n == 32 ? error_of(r, c, d, off, 32) : error_of(r, c, d, off, 16);
+}
+
+/* Eight pairs at once, one in each lane of a vector of GCC and Clang (loops over lanes are vectorised badly): nothing
+ * is summed across lanes, each goes over the values in order. */
+typedef float lanes __attribute__((vector_size(4 * FIT_LANES)));
+typedef int32_t lane_mask __attribute__((vector_size(4 * FIT_LANES)));
+
+#define SELECT(mask, a, b) ((lanes)(((mask) & (lane_mask)(a)) | (~(mask) & (lane_mask)(b))))
+
+/* q = the codes nearest to v. */
+#define NEAREST_CODES(q, v, lo, hi)                                                                          \
+    do {                                                                                                     \
+        (q) = SELECT((v) < (lo), (lo), (v));                                                                 \
+        (q) = SELECT((q) > (hi), (hi), (q));                                                                 \
+        (q) = ((q) + ROUNDING) - ROUNDING;                                                                   \
+    } while (0)
+
+INLINE void errors_of(const struct fit_run *r, const struct fit_range *c, const float *d, const float *off,
+                      int n, float *out)
+{
+    lanes t, scale, shift, q, e = {0};
+    const lanes lo = (lanes){0} + c->lo, hi = (lanes){0} + c->hi;
+    memcpy(&scale, d, sizeof scale);
+    memcpy(&shift, off, sizeof shift);
+    for (int l = 0; l < FIT_LANES; l++)
+        t[l] = inverse(d[l]);
+    for (int i = 0; i < n; i++) {
+        const lanes v = r->x[i] - shift, scaled = v * t;
+        NEAREST_CODES(q, scaled, lo, hi);
+        const lanes gap = v - scale * q;
+        e += r->w[i] * gap * gap;
+    }
+    memcpy(out, &e, sizeof e);
+}
+
+WIDE void fit_errors(const struct fit_run *r, const struct fit_range *c, const float d[FIT_LANES],
+                     const float off[FIT_LANES], float e[FIT_LANES])
+{
+    errors_of(r, c, d, off, r->n, e);
+}
+
+struct lane_sums {
+    float q[FIT_LANES], qq[FIT_LANES], xq[FIT_LANES];
+};
+
+INLINE void lane_sums_of(const struct fit_run *r, const struct fit_range *c, const float *d, const float *off,
+                         struct lane_sums *out)
+{
+    lanes t, shift, q, sum_q = {0}, sum_qq = {0}, sum_xq = {0};
+    const lanes lo = (lanes){0} + c->lo, hi = (lanes){0} + c->hi;
+    memcpy(&shift, off, sizeof shift);
+    for (int l = 0; l < FIT_LANES; l++)
+        t[l] = inverse(d[l]);
+    for (int i = 0; i < r->n; i++) {
+        const lanes scaled = (r->x[i] - shift) * t;
+        NEAREST_CODES(q, scaled, lo, hi);
+        const lanes wq = r->w[i] * q;
+        sum_q += wq;
+        sum_qq += wq * q;
+        sum_xq += wq * r->x[i];
+    }
+    memcpy(out->q, &sum_q, sizeof sum_q);
+    memcpy(out->qq, &sum_qq, sizeof sum_qq);
+    memcpy(out->xq, &sum_xq, sizeof sum_xq);
+}
+
+WIDE static void sum_lanes(const struct fit_run *r, const struct fit_range *c, const float *d,
+                           const float *off, struct lane_sums *out)
+{
+    lane_sums_of(r, c, d, off, out);
 }
 
 /* one and x do not depend on the codes: summed only when asked for. */
@@ -119,28 +192,29 @@ static float largest_magnitude(const struct fit_run *r)
 
 /* The best start of a grid. The largest value lands between `far` (a little beyond the last code) and `near`,
  * where it is clamped. */
-INLINE float scan_scales(const struct fit_run *r, const struct fit_range *c, float amax, int n)
+static float scan_scales(const struct fit_run *r, const struct fit_range *c, float amax)
 {
     const float far = -c->lo + 0.5f, near = c->hi * (c->hi < 8 ? 0.45f : c->hi < 64 ? 0.75f : 0.95f);
-    const int steps = c->hi < 64 ? 14 : 6, signs = -c->lo == c->hi ? 1 : 2;
+    const int steps = c->hi < 64 ? 2 * FIT_LANES : FIT_LANES, signs = -c->lo == c->hi ? 1 : 2;
+    const float none[FIT_LANES] = {0};
     float best_d = 0, best = 0;
-    for (int sign = 0; sign < signs; sign++)
-        for (int i = 0; i <= steps; i++) {
-            const float end = far - (far - near) * (float)i / (float)steps;
-            struct fit_sums s;
-            sum_codes(r, c, (sign ? amax : -amax) / end, 0, n, &s);
-            const float explained = s.qq > 0 ? s.xq * (s.xq / s.qq) : 0;
+    for (int at = 0; at < signs * steps; at += FIT_LANES) {
+        float d[FIT_LANES];
+        struct lane_sums s;
+        for (int l = 0; l < FIT_LANES; l++) {
+            const float end = far - (far - near) * (float)((at + l) % steps) / (float)(steps - 1);
+            d[l] = (at < steps ? -amax : amax) / end;
+        }
+        sum_lanes(r, c, d, none, &s);
+        for (int l = 0; l < FIT_LANES; l++) {
+            const float explained = s.qq[l] > 0 ? s.xq[l] * (s.xq[l] / s.qq[l]) : 0;
             if (explained > best) {
                 best = explained;
-                best_d = s.xq / s.qq;
+                best_d = s.xq[l] / s.qq[l];
             }
         }
+    }
     return best_d;
-}
-
-WIDE static float scan_scales_wide(const struct fit_run *r, const struct fit_range *c, float amax)
-{
-    return r->n == 32 ? scan_scales(r, c, amax, 32) : scan_scales(r, c, amax, 16);
 }
 
 float fit_scale(const struct fit_run *r, const struct fit_range *c)
@@ -148,7 +222,7 @@ float fit_scale(const struct fit_run *r, const struct fit_range *c)
     const float amax = largest_magnitude(r);
     if (!(amax > 0))
         return 0;
-    float d = scan_scales_wide(r, c, amax), e = fit_error(r, c, d, 0);
+    float d = scan_scales(r, c, amax), e = fit_error(r, c, d, 0);
     for (int i = 0; i < 3; i++) { /* re-solve for the codes that d gives, while it helps */
         struct fit_sums s;
         fit_sum(r, c, d, 0, &s);
@@ -168,7 +242,7 @@ struct affine {
 };
 
 /* The solution for codes with these sums. d <= 0: none of use. */
-INLINE struct affine solve_affine(const struct fit_sums *s, int positive_off)
+static struct affine solve_affine(const struct fit_sums *s, int positive_off)
 {
     const double one = (double)s->one, q = (double)s->q, qq = (double)s->qq, x = (double)s->x,
                  xq = (double)s->xq;
@@ -184,32 +258,35 @@ INLINE struct affine solve_affine(const struct fit_sums *s, int positive_off)
 
 /* The best start of a grid: the ends of the range, moved inwards in steps; few codes gain most from clamping the
  * outermost values. */
-INLINE struct affine scan_affine(const struct fit_run *r, const struct fit_range *c, int positive_off,
-                                 float min, float max, int n)
+static struct affine scan_affine(const struct fit_run *r, const struct fit_range *c, int positive_off,
+                                 float min, float max)
 {
-    const int steps = c->hi < 8 ? 6 : 4;
+    const int steps = c->hi < 8 ? 6 : 4, n = steps * steps;
     const float step = (max - min) * (c->hi < 8 ? 0.06f : c->hi < 16 ? 0.025f : 0.015f);
     struct affine best = {0, 0, 0};
     struct fit_sums s;
-    sum_values(r, n, &s);
+    fit_sum(r, c, 0, 0, &s);
     if (s.x < 0 || positive_off) /* the best constant */
         best = (struct affine){0, s.x / s.one, s.x * (s.x / s.one)};
-    for (int i = 0; i < steps; i++)
-        for (int j = 0; j < steps; j++) {
-            const float from = min + step * (float)i, to = max - step * (float)j;
-            sum_codes(r, c, (to - from) / c->hi, from, n, &s);
+    for (int at = 0; at < n; at += FIT_LANES) {
+        float d[FIT_LANES], from[FIT_LANES];
+        struct lane_sums sums;
+        for (int l = 0; l < FIT_LANES; l++) {
+            const int i = at + l < n ? at + l : n - 1;
+            from[l] = min + step * (float)(i / steps);
+            d[l] = (max - step * (float)(i % steps) - from[l]) / c->hi;
+        }
+        sum_lanes(r, c, d, from, &sums);
+        for (int l = 0; l < FIT_LANES; l++) {
+            s.q = sums.q[l];
+            s.qq = sums.qq[l];
+            s.xq = sums.xq[l];
             const struct affine a = solve_affine(&s, positive_off);
             if (a.d > 0 && a.explained > best.explained)
                 best = a;
         }
+    }
     return best;
-}
-
-WIDE static struct affine scan_affine_wide(const struct fit_run *r, const struct fit_range *c,
-                                           int positive_off, float min, float max)
-{
-    return r->n == 32 ? scan_affine(r, c, positive_off, min, max, 32)
-                      : scan_affine(r, c, positive_off, min, max, 16);
 }
 
 void fit_affine(const struct fit_run *r, const struct fit_range *c, int positive_off, float *d, float *off)
@@ -221,7 +298,7 @@ void fit_affine(const struct fit_run *r, const struct fit_range *c, int positive
     }
     if (min > 0 && !positive_off)
         min = 0;
-    struct affine best = scan_affine_wide(r, c, positive_off, min, max);
+    struct affine best = scan_affine(r, c, positive_off, min, max);
     float e = fit_error(r, c, best.d, best.off);
     for (int i = 0; i < 3; i++) { /* re-solve for the codes of the solution, while it helps */
         struct fit_sums s;

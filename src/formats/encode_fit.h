@@ -23,7 +23,11 @@ struct fit_sums { /* over a run with the nearest codes: sums of w times what the
     float one, x, q, qq, xq;
 };
 
-/* sum w (x - d q - off)^2 with the nearest codes; d == 0: codes are 0. */
+/* sum w (x - d q - off)^2 with the nearest codes; d == 0: codes are 0. The same for FIT_LANES pairs at once, which
+ * costs little more than for one. */
+#define FIT_LANES 8
+void fit_errors(const struct fit_run *r, const struct fit_range *c, const float d[FIT_LANES],
+                const float off[FIT_LANES], float e[FIT_LANES]);
 float fit_error(const struct fit_run *r, const struct fit_range *c, float d, float off);
 void fit_sum(const struct fit_run *r, const struct fit_range *c, float d, float off, struct fit_sums *out);
 void fit_codes(const struct fit_run *r, const struct fit_range *c, float d, float off, float *q);

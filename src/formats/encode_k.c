@@ -39,36 +39,53 @@ struct scaled {
     int scale[MAX_SUBS];
 };
 
-/* Sets d, and each integer scale to the best of those next to the real one. */
-static void scaled_try(const struct encode_block *b, const struct kind *k, const float *real, float d,
-                       struct scaled *best)
+/* Makes the best of eight units the block's d: each with the integers nearest to the real scales. */
+static void scaled_try(const struct encode_block *b, const struct kind *k, const float *real,
+                       const float units[FIT_LANES], struct scaled *best)
 {
-    struct scaled t = {.e = 0};
-    t.h = encode_f16(d, b->exponent, &t.d);
+    const float none[FIT_LANES] = {0};
+    struct scaled t[FIT_LANES];
+    for (int l = 0; l < FIT_LANES; l++) {
+        t[l].e = 0;
+        t[l].h = encode_f16(units[l], b->exponent, &t[l].d);
+    }
     for (int s = 0; s < k->n_subs; s++) {
         const struct fit_run r = run_of(b, k, s);
-        t.scale[s] = clamp_round(fabsf(t.d) > 0x1p-120f ? real[s] / t.d : 0, k->lo, k->hi);
-        t.e += fit_error(&r, &k->c, t.d * (float)t.scale[s], 0);
+        float d[FIT_LANES], e[FIT_LANES];
+        for (int l = 0; l < FIT_LANES; l++) {
+            t[l].scale[s] = clamp_round(fabsf(t[l].d) > 0x1p-120f ? real[s] / t[l].d : 0, k->lo, k->hi);
+            d[l] = t[l].d * (float)t[l].scale[s];
+        }
+        fit_errors(&r, &k->c, d, none, e);
+        for (int l = 0; l < FIT_LANES; l++)
+            t[l].e += e[l];
     }
-    if (t.e < best->e)
-        *best = t;
+    for (int l = 0; l < FIT_LANES; l++)
+        if (t[l].e < best->e)
+            *best = t[l];
 }
 
+/* Each integer scale becomes the best of it and those near it. */
 static void scaled_move_integers(const struct encode_block *b, const struct kind *k, struct scaled *t)
 {
+    static const int moves[FIT_LANES] = {0, -1, 1, -2, 2, -3, 3, 4};
+    const float none[FIT_LANES] = {0};
     t->e = 0;
     for (int s = 0; s < k->n_subs; s++) {
         const struct fit_run r = run_of(b, k, s);
-        const int from = t->scale[s];
-        float best = fit_error(&r, &k->c, t->d * (float)from, 0);
-        for (int i = from - 1; i <= from + 1; i += 2) {
-            const float e = i < k->lo || i > k->hi ? INFINITY : fit_error(&r, &k->c, t->d * (float)i, 0);
-            if (e < best) {
-                best = e;
-                t->scale[s] = i;
-            }
+        int scale[FIT_LANES], at = 0;
+        float d[FIT_LANES], e[FIT_LANES];
+        for (int l = 0; l < FIT_LANES; l++) {
+            scale[l] = t->scale[s] + moves[l];
+            if (scale[l] < k->lo || scale[l] > k->hi)
+                scale[l] = t->scale[s];
+            d[l] = t->d * (float)scale[l];
         }
-        t->e += best;
+        fit_errors(&r, &k->c, d, none, e);
+        for (int l = 1; l < FIT_LANES; l++)
+            at = e[l] < e[at] ? l : at;
+        t->scale[s] = scale[at];
+        t->e += e[at];
     }
 }
 
@@ -105,14 +122,11 @@ static void fit_scaled(const struct encode_block *b, const struct kind *k, struc
         ext = fabsf(real[s]) > fabsf(ext) ? real[s] : ext;
     }
     /* The largest scale becomes the lowest integer, or nearly so. */
-    const int tries = k->hi > 63 ? 3 : 8;
-    for (int i = 0; i < tries && ext != 0; i++) {
-        scaled_try(b, k, real, ext / (float)(k->lo + i), out);
-        scaled_try(b, k, real, ext / (float)(k->hi - i), out);
-    }
-    if (ext == 0) { /* nothing reaches a code */
-        out->e = 0;
-        return;
+    for (int side = 0; side < 2; side++) {
+        float units[FIT_LANES];
+        for (int i = 0; i < FIT_LANES; i++)
+            units[i] = ext / (float)(side ? k->hi - i : k->lo + i);
+        scaled_try(b, k, real, units, out);
     }
     scaled_move_integers(b, k, out);
     for (int i = 0; i < ROUNDS && scaled_resolve(b, k, out); i++)
@@ -179,48 +193,63 @@ struct shifted {
     int scale[MAX_SUBS], min[MAX_SUBS];
 };
 
-static float shifted_error(const struct encode_block *b, const struct kind *k, const struct shifted *t, int s,
-                           int scale, int min)
-{
-    const struct fit_run r = run_of(b, k, s);
-    return fit_error(&r, &k->c, t->d * (float)scale, -t->dmin * (float)min);
-}
-
+/* Makes the best of eight pairs of units the block's: each with the integers nearest to the real numbers. */
 static void shifted_try(const struct encode_block *b, const struct kind *k, const float *real,
-                        const float *real_min, float d, float dmin, struct shifted *best)
+                        const float *real_min, const float units[FIT_LANES], const float units_min[FIT_LANES],
+                        struct shifted *best)
 {
-    struct shifted t = {.e = 0};
-    t.h = encode_f16(d, b->exponent, &t.d);
-    t.hmin = encode_f16(dmin, b->exponent, &t.dmin);
-    for (int s = 0; s < k->n_subs; s++) {
-        t.scale[s] = clamp_round(t.d > 0x1p-120f ? real[s] / t.d : 0, k->lo, k->hi);
-        t.min[s] = clamp_round(t.dmin > 0x1p-120f ? real_min[s] / t.dmin : 0, 0, k->hi);
-        t.e += shifted_error(b, k, &t, s, t.scale[s], t.min[s]);
+    struct shifted t[FIT_LANES];
+    for (int l = 0; l < FIT_LANES; l++) {
+        t[l].e = 0;
+        t[l].h = encode_f16(units[l], b->exponent, &t[l].d);
+        t[l].hmin = encode_f16(units_min[l], b->exponent, &t[l].dmin);
     }
-    if (t.e < best->e)
-        *best = t;
+    for (int s = 0; s < k->n_subs; s++) {
+        const struct fit_run r = run_of(b, k, s);
+        float d[FIT_LANES], off[FIT_LANES], e[FIT_LANES];
+        for (int l = 0; l < FIT_LANES; l++) {
+            struct shifted *p = &t[l];
+            p->scale[s] = clamp_round(p->d > 0x1p-120f ? real[s] / p->d : 0, k->lo, k->hi);
+            p->min[s] = clamp_round(p->dmin > 0x1p-120f ? real_min[s] / p->dmin : 0, 0, k->hi);
+            d[l] = p->d * (float)p->scale[s];
+            off[l] = -p->dmin * (float)p->min[s];
+        }
+        fit_errors(&r, &k->c, d, off, e);
+        for (int l = 0; l < FIT_LANES; l++)
+            t[l].e += e[l];
+    }
+    for (int l = 0; l < FIT_LANES; l++)
+        if (t[l].e < best->e)
+            *best = t[l];
 }
 
-/* Each sub-block's pair of integers becomes the best of it and its eight neighbours. */
+/* Each sub-block's pair of integers becomes the best of it and its neighbours (of the eight, the one with less of
+ * both is left out for the pair itself: it is hardly ever the best). */
 static void shifted_move_integers(const struct encode_block *b, const struct kind *k, struct shifted *t)
 {
+    static const int moves[FIT_LANES][2] = {{0, 0}, {-1, 0}, {1, 0},  {0, -1},
+                                            {0, 1}, {1, 1},  {1, -1}, {-1, 1}};
     t->e = 0;
     for (int s = 0; s < k->n_subs; s++) {
-        const int scale = t->scale[s], min = t->min[s];
-        float best = shifted_error(b, k, t, s, scale, min);
-        for (int i = -1; i <= 1; i++)
-            for (int j = -1; j <= 1; j++) {
-                const int sc = scale + i, mn = min + j;
-                if ((i == 0 && j == 0) || sc < k->lo || sc > k->hi || mn < 0 || mn > k->hi)
-                    continue;
-                const float e = shifted_error(b, k, t, s, sc, mn);
-                if (e < best) {
-                    best = e;
-                    t->scale[s] = sc;
-                    t->min[s] = mn;
-                }
+        const struct fit_run r = run_of(b, k, s);
+        int scale[FIT_LANES], min[FIT_LANES], at = 0;
+        float d[FIT_LANES], off[FIT_LANES], e[FIT_LANES];
+        for (int l = 0; l < FIT_LANES; l++) {
+            scale[l] = t->scale[s] + moves[l][0];
+            min[l] = t->min[s] + moves[l][1];
+            if (scale[l] < k->lo || scale[l] > k->hi || min[l] < 0 || min[l] > k->hi) {
+                scale[l] = t->scale[s];
+                min[l] = t->min[s];
             }
-        t->e += best;
+            d[l] = t->d * (float)scale[l];
+            off[l] = -t->dmin * (float)min[l];
+        }
+        fit_errors(&r, &k->c, d, off, e);
+        for (int l = 1; l < FIT_LANES; l++)
+            at = e[l] < e[at] ? l : at;
+        t->scale[s] = scale[at];
+        t->min[s] = min[at];
+        t->e += e[at];
     }
 }
 
@@ -308,12 +337,16 @@ static void fit_shifted(const struct encode_block *b, const struct kind *k, stru
         max_min = real_min[s] > max_min ? real_min[s] : max_min;
     }
     const float hi = (float)k->hi;
+    /* Pairs of units: what suits, the largest as the highest integer, or one less. */
     const float unit[3] = {best_unit(real, weight, k->n_subs, k->hi), max / hi, max / (hi - 1)};
     const float unit_min[3] = {best_unit(real_min, weight_min, k->n_subs, k->hi), max_min / hi,
                                max_min / (hi - 1)};
-    for (int i = 0; i < 3; i++)
-        for (int j = 0; j < 3; j++)
-            shifted_try(b, k, real, real_min, unit[i], unit_min[j], out);
+    float units[FIT_LANES], units_min[FIT_LANES];
+    for (int i = 0; i < FIT_LANES; i++) { /* all but the last with the last */
+        units[i] = unit[i / 3];
+        units_min[i] = unit_min[i % 3];
+    }
+    shifted_try(b, k, real, real_min, units, units_min, out);
     shifted_move_integers(b, k, out);
     for (int i = 0; i < ROUNDS && shifted_resolve(b, k, out); i++)
         ;
