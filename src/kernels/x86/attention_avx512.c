@@ -5,39 +5,13 @@
  * for more the page is converted to f32 once, in scratch: all keys, then 64 components of values at a time.
  * Unseen positions are computed with whatever the page holds and then selected away; unseen values are not
  * touched. The next page is prefetched line by line while this one is converted. */
-#include "kernels/layout.h"
-#include "kernels/sets.h"
-#include "kernels/x86/vec_avx512.h"
-
-/* Loops over accumulators must vanish early, or GCC keeps the accumulators in memory too. */
-#define UNROLL _Pragma("GCC unroll 8")
-
-#define GROUP 6                  /* queries handled together */
-#define VECTORS (ATTN_TILE / 16) /* of positions in a tile; of components in a chunk of values */
-#define CHUNK (16 * VECTORS)     /* components */
-
-/* One query that sees something of the tile. */
-struct query {
-    const float *q;
-    float *o;
-    float *p; /* [64]: raw scores, then probabilities */
-    struct attn_state *state;
-    uint64_t visible;
-    float keep; /* factor of the old o and l */
-    bool fresh; /* l was 0: o holds nothing */
-};
+#include "kernels/x86/attention_avx512.h"
 
 MATH_INLINE __m512 load_kv(enum kv_rep rep, const void *p, int64_t i, __mmask16 m)
 {
     if (rep == KV_F16)
         return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(m, (const uint16_t *)p + i));
     return _mm512_maskz_loadu_ps(m, (const float *)p + i);
-}
-
-MATH_INLINE void prefetch_lines(const uint8_t *p, size_t bytes)
-{
-    for (size_t i = 0; i < bytes; i += 64)
-        _mm_prefetch((const char *)p + i, _MM_HINT_T1);
 }
 
 /* p of each query becomes its raw scores. next: the keys of the page to prefetch (rep of this one), or NULL. */
@@ -52,7 +26,7 @@ MATH_INLINE void scores(int n, enum kv_rep rep, const void *k, int64_t d_k, cons
         UNROLL for (int v = 0; v < VECTORS; v++) key[v] = load_kv(rep, k, d * ATTN_TILE + v * 16, 0xffff);
         UNROLL for (int i = 0; i < n; i++)
         {
-            const __m512 q = _mm512_set1_ps(qs[i].q[d]);
+            const __m512 q = _mm512_set1_ps(((const float *)qs[i].q)[d]);
             UNROLL for (int v = 0; v < VECTORS; v++) s[i][v] = _mm512_fmadd_ps(q, key[v], s[i][v]);
         }
         if (next)
@@ -60,27 +34,6 @@ MATH_INLINE void scores(int n, enum kv_rep rep, const void *k, int64_t d_k, cons
     }
     UNROLL for (int i = 0; i < n; i++) UNROLL for (int v = 0; v < VECTORS; v++)
         _mm512_store_ps(qs[i].p + v * 16, s[i][v]);
-}
-
-/* The first half of the softmax: caps the raw scores, moves the running maximum on. The two halves are
- * separate loops over a group, so that the chains of latency of its queries overlap. */
-static void softmax_top(float softcap, struct query *q)
-{
-    const __m512 lowest = _mm512_set1_ps(-INFINITY), cap = _mm512_set1_ps(softcap);
-    __m512 max = lowest;
-    for (int v = 0; v < VECTORS; v++) {
-        __m512 s = _mm512_load_ps(q->p + v * 16);
-        if (softcap > 0) {
-            s = _mm512_mul_ps(cap, v_tanh(_mm512_div_ps(s, cap)));
-            _mm512_store_ps(q->p + v * 16, s);
-        }
-        max = _mm512_max_ps(_mm512_mask_mov_ps(lowest, (__mmask16)(q->visible >> (v * 16)), s), max);
-    }
-    struct attn_state *state = q->state;
-    const float top = v_reduce_max(max), m = top > state->m ? top : state->m, down = state->m - m;
-    q->fresh = state->l == 0;
-    q->keep = q->fresh ? 0.0f : down == 0 ? 1.0f : exp_f32_inline(down);
-    state->m = m;
 }
 
 /* The second half: scores become probabilities, their sum goes to l. */
@@ -176,10 +129,6 @@ BODIES(3)
 BODIES(4)
 BODIES(5)
 BODIES(6)
-#define TABLE(name)                                                                                          \
-    {                                                                                                        \
-        name##_1, name##_2, name##_3, name##_4, name##_5, name##_6                                           \
-    }
 static const scores_fn scores_of[2][GROUP] = {TABLE(scores_f16), TABLE(scores_f32)};
 static const fold_fn chunk_of[2][GROUP] = {TABLE(chunk_f16), TABLE(chunk_f32)};
 static const fold_fn rest_of[2][GROUP] = {TABLE(rest_f16), TABLE(rest_f32)};
@@ -229,42 +178,20 @@ static void convert_keys(const uint16_t *keys, int64_t d_k, const uint8_t *next,
     }
 }
 
-/* Runs body(first query of the group, its size) over n queries in groups of nearly equal size. */
-#define FOR_GROUPS(n, first, size)                                                                           \
-    for (int64_t first = 0, groups = ((n) + GROUP - 1) / GROUP, size; groups > 0; first += size, groups--)   \
-        if ((size = ((n)-first + groups - 1) / groups) > 0)
-
-/* Queries that see something; those that see everything come first, as groups of them need no masks. */
-static int64_t collect(int64_t d_k, int64_t d_v, int64_t n_q, const void *q, const struct attn_visible *vis,
-                       struct attn_state *state, float *o, const struct work *w)
-{
-    int64_t n = 0;
-    for (int pass = 0; pass < 2; pass++) {
-        for (int64_t i = 0; i < n_q; i++) {
-            const uint64_t visible = visible_bits(&vis[i]);
-            if (!visible || (visible == ~0ull) != (pass == 0))
-                continue;
-            w->queries[n] = (struct query){.q = attn_query_at(q, d_k, i),
-                                           .o = o + i * d_v,
-                                           .p = w->p + n * ATTN_TILE,
-                                           .state = &state[i],
-                                           .visible = visible};
-            n++;
-        }
-    }
-    return n;
-}
-
 void avx512_attn_tile(const struct kv_tile *t, int64_t d_k, int64_t d_v, int64_t n_q, const void *q,
                       const struct attn_visible *vis, float softcap, struct attn_state *state, float *o,
                       void *scratch)
 {
-    if (t->rep == KV_BF16 || t->rep == KV_Q8) {
+    if (t->rep == KV_Q8) {
+        avx512_q8_tile(t, d_k, d_v, n_q, q, vis, softcap, state, o, scratch);
+        return;
+    }
+    if (t->rep == KV_BF16) {
         twin_attn_tile(t, d_k, d_v, n_q, q, vis, softcap, state, o, scratch);
         return;
     }
     const struct work w = lay_out(n_q, d_k, scratch);
-    const int64_t n = collect(d_k, d_v, n_q, q, vis, state, o, &w);
+    const int64_t n = collect_queries(d_k, d_v, n_q, q, vis, state, o, w.p, w.queries);
     const int page = t->rep == KV_F32, many = n > GROUP;
     const int form = page | many; /* of what the kernels read: 0 f16, 1 f32 */
     const size_t size = page ? sizeof(float) : sizeof(uint16_t);
@@ -308,7 +235,9 @@ void avx512_attn_query(enum kv_rep rep, int64_t d_k, const float *q, void *dst)
 
 size_t avx512_attn_scratch_bytes(enum kv_rep rep, int64_t d_k, int64_t d_v, int64_t n_q)
 {
-    (void)rep, (void)d_v;
+    (void)d_v;
+    if (rep == KV_Q8)
+        return avx512_q8_scratch_bytes(n_q);
     return lay_out(n_q, d_k, NULL).bytes;
 }
 
