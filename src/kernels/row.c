@@ -31,7 +31,8 @@ static void add(struct row_sum *s, const float *values, const float *block_max, 
             e[j] = exp_not_positive(v);
         }
         for (int j = 0; j < ROW_LANES; j++)
-            lane[j] = (((lane[j] + (double)e[j]) + (double)e[j + 16]) + (double)e[j + 32]) + (double)e[j + 48];
+            lane[j] =
+                (((lane[j] + (double)e[j]) + (double)e[j + 16]) + (double)e[j + 32]) + (double)e[j + 48];
         int32_t c = 0;
         while (c < s->n_cuts && s->cut[c] > block_max[b])
             c++;
@@ -40,10 +41,12 @@ static void add(struct row_sum *s, const float *values, const float *block_max, 
     memcpy(s->lane, lane, sizeof lane);
 }
 
-static bool noise(const struct row_noise *s, uint32_t quad0, uint32_t need, uint32_t x[ROW_BLOCK])
+static bool noise(const struct row_noise *s, uint32_t quad0, const uint32_t quad[ROW_LANES], uint32_t need,
+                  uint32_t x[ROW_BLOCK])
 {
     for (uint32_t i = 0; i < ROW_LANES; i++) {
-        uint32_t c0 = quad0 + i, c1 = (uint32_t)s->counter[1], c2 = (uint32_t)s->counter[2], c3 = (uint32_t)s->counter[3];
+        uint32_t c0 = quad0 + quad[i], c1 = (uint32_t)s->counter[1], c2 = (uint32_t)s->counter[2],
+                 c3 = (uint32_t)s->counter[3];
 #pragma GCC unroll 10
         for (int round = 0; round < PHILOX_ROUNDS; round++) {
             const uint64_t p0 = (uint64_t)PHILOX_M0 * c0, p1 = (uint64_t)PHILOX_M1 * c2;

@@ -46,9 +46,10 @@ struct row_passes {
     void (*add)(struct row_sum *s, const float *x, const float *block_max, int32_t n_blocks, float floor);
     /* e[i] = exp(x[i] - max) for finite x[i] <= max; n a multiple of 16. */
     void (*exps)(const float *x, int64_t n, float max, float *e);
-    /* Philox words of the 16 counters {quad0 + i, counter[1], counter[2], counter[3]}, i < 16: word w of counter i
-     * at x[w * 16 + i]. True when one is >= need. */
-    bool (*noise)(const struct row_noise *s, uint32_t quad0, uint32_t need, uint32_t x[ROW_BLOCK]);
+    /* Philox words of the 16 counters {quad0 + quad[i], counter[1], counter[2], counter[3]}: word w of counter i at
+     * x[w * 16 + i]. True when one is >= need. */
+    bool (*noise)(const struct row_noise *s, uint32_t quad0, const uint32_t quad[ROW_LANES], uint32_t need,
+                  uint32_t x[ROW_BLOCK]);
     /* Bit i: floor <= x[i] <= FLT_MAX, of one block. */
     uint64_t (*at_least)(const float x[ROW_BLOCK], float floor);
     /* How many of the n values lie outside [0, below). */

@@ -16,14 +16,15 @@
 /* The caller's logits, unchanged. */
 static void take_row(struct sampler *s, const float *logits)
 {
-    s->row = logits;
-    s->n_whole = s->n_vocab / ROW_BLOCK;
-    s->pass->maxima(logits, s->n_whole, s->block_max);
-    if (s->n_whole == s->n_blocks)
+    const int32_t whole = s->n_vocab / ROW_BLOCK;
+    s->all.row = logits;
+    s->all.n_whole = whole;
+    s->pass->maxima(logits, whole, s->block_max);
+    if (whole == s->n_blocks)
         return;
     for (int32_t i = 0; i < ROW_BLOCK; i++)
-        s->tail[i] = s->n_whole * ROW_BLOCK + i < s->n_vocab ? logits[s->n_whole * ROW_BLOCK + i] : -INFINITY;
-    s->pass->maxima(s->tail, 1, s->block_max + s->n_whole);
+        s->tail[i] = whole * ROW_BLOCK + i < s->n_vocab ? logits[whole * ROW_BLOCK + i] : -INFINITY;
+    s->pass->maxima(s->tail, 1, s->block_max + whole);
 }
 
 /* A copy that may be changed, of whole blocks. */
@@ -34,27 +35,26 @@ static void copy_row(struct sampler *s, const float *logits)
     for (int32_t i = whole * ROW_BLOCK; i < s->n_blocks * ROW_BLOCK; i++)
         s->copy[i] = i < s->n_vocab && isfinite(logits[i]) ? logits[i] : -INFINITY;
     s->pass->maxima(s->copy + whole * ROW_BLOCK, s->n_blocks - whole, s->block_max + whole);
-    s->row = s->copy;
-    s->n_whole = s->n_blocks;
+    s->all.row = s->copy;
+    s->all.n_whole = s->n_blocks;
 }
 
-/* The best token: highest logit, lowest id. -1: no finite logit. */
-static int32_t best_token(const struct sampler *s, float *value)
+int32_t best_place(const struct view *v, float *value)
 {
     float best = -INFINITY;
     int32_t where = -1;
-    for (int32_t b = 0; b < s->n_blocks; b++)
-        if (s->block_max[b] > best) {
-            best = s->block_max[b];
+    for (int32_t b = 0; b < v->n_blocks; b++)
+        if (v->block_max[b] > best) {
+            best = v->block_max[b];
             where = b;
         }
     if (where < 0)
         return -1;
     *value = best;
-    int32_t id = where * ROW_BLOCK;
-    while (value_of(s, id) != best)
-        id++;
-    return id;
+    int32_t place = where * ROW_BLOCK;
+    while (value_of(v, place) != best)
+        place++;
+    return place;
 }
 
 /* ---- penalties and bias ------------------------------------------------------------------------------- */
@@ -125,14 +125,17 @@ static int32_t choose(struct sampler *s, const struct sampler_settings *p, int64
 {
     if (p->temperature <= 0)
         return argmax;
-    struct race r = {.p = p, .position = position, .max = max, .argmax = argmax};
+    struct race r = {.p = p, .position = position, .max = max};
     struct ahead min_p = min_p_set(p->min_p, max), set = AHEAD_ALL;
     int64_t k = p->top_k > 0 && p->top_k < s->n_vocab ? p->top_k : s->n_vocab;
     if (k <= SELECT_LIST_MAX && k < s->n_vocab)
         return choose_from_list(s, &r, min_p);
     if (k < s->n_vocab)
         set = select_ahead(s, k);
-    return p->top_p < 1.0f ? race_top_p(s, &r, set, k, min_p) : race_row(s, &r, both(set, min_p));
+    if (p->top_p < 1.0f)
+        return race_top_p(s, &r, set, k, min_p);
+    struct view v = select_view(s, both(set, min_p), &set);
+    return id_of(&v, race_view(&v, &r, set));
 }
 
 /* ---- log-probabilities -------------------------------------------------------------------------------- */
@@ -141,7 +144,7 @@ static int32_t choose(struct sampler *s, const struct sampler_settings *p, int64
 static double log_sum_exp(const struct sampler *s, float max)
 {
     struct row_sum sum = {.max = max};
-    sum_of_set(s, AHEAD_ALL, &sum);
+    sum_of_set(&s->all, AHEAD_ALL, &sum);
     return log_f64(row_sum_total(&sum));
 }
 
@@ -184,7 +187,7 @@ hasten_status sampler_choose(struct sampler *sampler, const struct sampler_setti
         copy_row(s, logits);
     else
         take_row(s, logits);
-    int32_t argmax = best_token(s, &max);
+    int32_t argmax = best_place(&s->all, &max);
     if (argmax < 0)
         return error_set(err, HASTEN_ERR_NON_FINITE,
                          "sampling: position %lld has no finite logit (expected at least one of %d)",
@@ -201,7 +204,7 @@ hasten_status sampler_choose(struct sampler *sampler, const struct sampler_setti
             apply_penalties(s, p, path, n_path);
         apply_bias(s, p);
         s->pass->maxima(s->copy, s->n_blocks, s->block_max);
-        argmax = best_token(s, &max);
+        argmax = best_place(&s->all, &max);
     }
     if (argmax < 0)
         return error_set(err, HASTEN_ERR_NON_FINITE, "sampling: position %lld: the bias forbids every token",
@@ -228,6 +231,8 @@ hasten_status sampler_open(int32_t n_vocab, struct sampler **out, struct hasten_
     s->exps = mem_array(n, sizeof *s->exps);
     s->counts = mem_calloc((size_t)n_vocab, sizeof *s->counts);
     s->cand = mem_array(n, sizeof *s->cand);
+    s->all =
+        (struct view){.pass = s->pass, .tail = s->tail, .n_blocks = s->n_blocks, .block_max = s->block_max};
     s->tmp = mem_array(n, sizeof *s->tmp);
     if (!s->block_max || !s->copy || !s->exps || !s->counts || !s->cand || !s->tmp) {
         sampler_close(s);

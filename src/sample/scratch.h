@@ -10,32 +10,54 @@
 #include <float.h>
 #include <string.h>
 
-#define SELECT_LIST_MAX 1024 /* up to so many tokens are sorted as a list */
+#define SELECT_LIST_MAX 1024  /* up to so many tokens are sorted as a list */
+#define SELECT_NEAR_MAX 16384 /* up to so many are gathered */
+
+/* Logits by place, in blocks: a whole row (place = token id), or some of its tokens gathered, ids ascending. */
+struct view {
+    const struct row_passes *pass;
+    const float *row;  /* n_whole blocks; */
+    const float *tail; /* the last one, when it is a partial one */
+    int32_t n_whole, n_blocks;
+    float *block_max;      /* [n_blocks] largest finite value, -INFINITY: none */
+    const int32_t *ids;    /* of each place; NULL: places are ids */
+    const uint32_t *quads; /* ids >> 2 */
+};
 
 struct sampler {
     const struct row_passes *pass;
     int32_t n_vocab, n_blocks;
-    /* The row at hand: n_whole blocks at row, the last one in tail when it is a partial one. */
-    const float *row;
-    int32_t n_whole;
+    struct view all; /* the row at hand */
     float tail[ROW_BLOCK];
-    float *block_max; /* [n_blocks] largest finite value, -INFINITY: none */
+    float *block_max; /* [n_blocks] */
     float *copy;      /* [n_blocks * 64]: the row when penalties or biases change it */
     float *exps;      /* [n_blocks * 64]: of a list of candidates */
     int32_t *counts;  /* [n_vocab], zero between calls */
     uint64_t *cand;   /* [n_blocks * 64]: candidates, see pack() */
     uint64_t *tmp;    /* [n_blocks * 64] */
+    /* Gathered tokens. */
+    float near_row[SELECT_NEAR_MAX], near_max[SELECT_NEAR_MAX / ROW_BLOCK];
+    int32_t near_ids[SELECT_NEAR_MAX];
+    uint32_t near_quads[SELECT_NEAR_MAX];
 };
 
-static inline const float *block_of(const struct sampler *s, int32_t b)
+static inline const float *block_of(const struct view *v, int32_t b)
 {
-    return b < s->n_whole ? s->row + (int64_t)b * ROW_BLOCK : s->tail;
+    return b < v->n_whole ? v->row + (int64_t)b * ROW_BLOCK : v->tail;
 }
 
-static inline float value_of(const struct sampler *s, int32_t id)
+static inline float value_of(const struct view *v, int32_t place)
 {
-    return block_of(s, id / ROW_BLOCK)[id % ROW_BLOCK];
+    return block_of(v, place / ROW_BLOCK)[place % ROW_BLOCK];
 }
+
+static inline int32_t id_of(const struct view *v, int32_t place)
+{
+    return v->ids ? v->ids[place] : place;
+}
+
+/* The best place: highest logit, lowest id. -1: no finite logit. */
+int32_t best_place(const struct view *v, float *value);
 
 static inline float finite_f32(double x)
 {
@@ -44,23 +66,23 @@ static inline float finite_f32(double x)
 
 /* ---- the order ---------------------------------------------------------------------------------------- */
 
-/* The tokens before (value, id) in the order: logit > value, or logit == value and a lower id. Non-finite logits are
- * in no set. */
+/* The tokens before (value, place) in the order: logit > value, or logit == value and a lower place. Non-finite logits
+ * are in no set. Places of one view are meant: those of the whole row unless another stands beside. */
 struct ahead {
     float value;
-    int32_t id;
+    int32_t place;
 };
 #define AHEAD_ALL ((struct ahead){-FLT_MAX, INT32_MAX})
 
-static inline bool is_ahead(struct ahead a, float x, int32_t id)
+static inline bool is_ahead(struct ahead a, float x, int32_t place)
 {
-    return (x > a.value || (x == a.value && id < a.id)) && x <= FLT_MAX;
+    return (x > a.value || (x == a.value && place < a.place)) && x <= FLT_MAX;
 }
 
 /* Tokens in both sets. */
 static inline struct ahead both(struct ahead a, struct ahead b)
 {
-    return b.value > a.value || (b.value == a.value && b.id < a.id) ? b : a;
+    return b.value > a.value || (b.value == a.value && b.place < a.place) ? b : a;
 }
 
 /* A candidate as one integer: greater ones come first in the order. -0 and +0 are one value. */
@@ -95,6 +117,9 @@ int64_t select_top(struct sampler *s, int64_t k);
 int64_t select_all(struct sampler *s);
 /* The set of the first k tokens, k >= 1, without sorting. s->cand is overwritten. */
 struct ahead select_ahead(struct sampler *s, int64_t k);
+/* The view of a set that is worth less than the whole row: gathered if it is small, else the whole row. *in: the set in
+ * the view's places. */
+struct view select_view(struct sampler *s, struct ahead set, struct ahead *in);
 
 /* ---- race.c: Gumbel-max --------------------------------------------------------------------------------- */
 
@@ -103,14 +128,13 @@ struct race {
     const struct sampler_settings *p;
     int64_t position;
     float max;
-    int32_t argmax; /* in every set */
-    int32_t best_id;
+    int32_t best_at; /* a place, or an id of a list */
     double best;
 };
 
-/* The winner among a set of tokens. */
-int32_t race_row(const struct sampler *s, struct race *r, struct ahead set);
-/* The winner among n sorted candidates. */
+/* The place of the winner among a set of tokens of a view, which holds the best token. */
+int32_t race_view(const struct view *v, struct race *r, struct ahead set);
+/* The id of the winner among n sorted candidates. */
 int32_t race_list(struct race *r, const uint64_t *cand, int64_t n);
 
 /* ---- top_p.c -------------------------------------------------------------------------------------------- */
@@ -119,8 +143,8 @@ int32_t race_list(struct race *r, const uint64_t *cand, int64_t n);
  * their sum. */
 int64_t top_p_of_list(struct sampler *s, int64_t n, float top_p, float max);
 /* Adds exp(logit - max) over a set; sum holds max and cuts. */
-void sum_of_set(const struct sampler *s, struct ahead set, struct row_sum *sum);
-/* The winner among what top-p keeps of `set` (all tokens, or the first k) and min-p keeps of that. */
+void sum_of_set(const struct view *v, struct ahead set, struct row_sum *sum);
+/* The id of the winner among what top-p keeps of `set` (all tokens, or the first k) and min-p keeps of that. */
 int32_t race_top_p(struct sampler *s, struct race *r, struct ahead set, int64_t k, struct ahead min_p);
 
 #endif

@@ -88,20 +88,20 @@ static int64_t collect_bits(uint64_t bits, const float *x, int32_t id0, uint64_t
 }
 
 /* All finite tokens with value >= floor into out, ids ascending. Returns how many. */
-static int64_t collect(const struct sampler *s, float floor, uint64_t *out)
+static int64_t collect(const struct view *v, float floor, uint64_t *out)
 {
     int64_t n = 0;
-    for (int32_t b = 0; b < s->n_blocks; b++)
-        if (s->block_max[b] >= floor) {
-            const float *x = block_of(s, b);
-            n += collect_bits(s->pass->at_least(x, floor), x, b * ROW_BLOCK, out + n);
+    for (int32_t b = 0; b < v->n_blocks; b++)
+        if (v->block_max[b] >= floor) {
+            const float *x = block_of(v, b);
+            n += collect_bits(v->pass->at_least(x, floor), x, b * ROW_BLOCK, out + n);
         }
     return n;
 }
 
 int64_t select_all(struct sampler *s)
 {
-    int64_t n = collect(s, -FLT_MAX, s->tmp);
+    int64_t n = collect(&s->all, -FLT_MAX, s->tmp);
     radix_sort(s->tmp, s->cand, n);
     return n;
 }
@@ -181,11 +181,11 @@ int64_t select_top(struct sampler *s, int64_t k)
     }
     const float floor = floor_of_top(s, k);
     if (k > SELECT_HEAP_MAX) {
-        int64_t n = collect(s, floor, s->tmp);
+        int64_t n = collect(&s->all, floor, s->tmp);
         radix_sort(s->tmp, s->cand, n);
         return n < k ? n : k;
     }
-    int64_t n = collect(s, floor, s->cand);
+    int64_t n = collect(&s->all, floor, s->cand);
     k = k < n ? k : n;
     heap_largest(s->cand, n, k);
     heap_to_descending(s->cand, k);
@@ -197,7 +197,7 @@ static void bracket(struct sampler *s, int64_t k, float *lo, float *hi)
 {
     int64_t stride = s->n_vocab / SAMPLE, n = 0;
     for (int64_t i = 0; i < SAMPLE; i++) {
-        float x = value_of(s, (int32_t)(i * stride));
+        float x = value_of(&s->all, (int32_t)(i * stride));
         if (fabsf(x) <= FLT_MAX)
             s->tmp[n++] = pack(x, (int32_t)i);
     }
@@ -216,7 +216,7 @@ struct ahead select_ahead(struct sampler *s, int64_t k)
         int64_t above = 0, n = 0;
         for (int32_t b = 0; b < s->n_blocks; b++)
             if (s->block_max[b] >= lo) {
-                const float *x = block_of(s, b);
+                const float *x = block_of(&s->all, b);
                 uint64_t in = s->pass->at_least(x, lo), high = s->pass->at_least(x, hi);
                 above += __builtin_popcountll(high);
                 n += collect_bits(in & ~high, x, b * ROW_BLOCK, s->cand + n);
@@ -228,4 +228,49 @@ struct ahead select_ahead(struct sampler *s, int64_t k)
     }
     int64_t n = select_all(s);
     return k < n ? (struct ahead){pack_value(s->cand[k - 1]), pack_id(s->cand[k - 1]) + 1} : AHEAD_ALL;
+}
+
+/* Tokens of a set with their ids, the last block filled up. false: too many. */
+static bool gather(struct sampler *s, struct ahead set, struct view *near)
+{
+    int32_t n = 0;
+    for (int32_t b = 0; b < s->n_blocks; b++) {
+        if (!(s->block_max[b] >= set.value))
+            continue;
+        const float *x = block_of(&s->all, b);
+        uint64_t bits = s->pass->at_least(x, set.value);
+        if (n + __builtin_popcountll(bits) > SELECT_NEAR_MAX)
+            return false;
+        for (; bits; bits &= bits - 1) {
+            int32_t i = __builtin_ctzll(bits);
+            s->near_row[n] = x[i];
+            s->near_ids[n] = b * ROW_BLOCK + i;
+            s->near_quads[n] = (uint32_t)(b * ROW_BLOCK + i) >> 2;
+            n += is_ahead(set, x[i], b * ROW_BLOCK + i);
+        }
+    }
+    for (; n % ROW_BLOCK; n++) {
+        s->near_row[n] = -INFINITY;
+        s->near_ids[n] = 0;
+        s->near_quads[n] = 0;
+    }
+    *near = (struct view){.pass = s->pass,
+                          .row = s->near_row,
+                          .n_whole = n / ROW_BLOCK,
+                          .n_blocks = n / ROW_BLOCK,
+                          .block_max = s->near_max,
+                          .ids = s->near_ids,
+                          .quads = s->near_quads};
+    s->pass->maxima(s->near_row, near->n_blocks, s->near_max);
+    return true;
+}
+
+struct view select_view(struct sampler *s, struct ahead set, struct ahead *in)
+{
+    struct view near;
+    *in = AHEAD_ALL;
+    if (set.value > -FLT_MAX && gather(s, set, &near))
+        return near;
+    *in = set;
+    return s->all;
 }

@@ -11,34 +11,34 @@
 
 #define CUT_MARGIN 1e-3 /* relative error of the sums at the cuts is below */
 
-static void add_blocks(const struct sampler *s, int32_t b0, int32_t b1, float floor, struct row_sum *sum)
+static void add_blocks(const struct view *v, int32_t b0, int32_t b1, float floor, struct row_sum *sum)
 {
-    int32_t whole = b1 < s->n_whole ? b1 : s->n_whole;
+    int32_t whole = b1 < v->n_whole ? b1 : v->n_whole;
     if (whole > b0)
-        s->pass->add(sum, s->row + (int64_t)b0 * ROW_BLOCK, s->block_max + b0, whole - b0, floor);
-    if (b1 > s->n_whole && b1 > b0)
-        s->pass->add(sum, s->tail, s->block_max + s->n_whole, 1, floor);
+        v->pass->add(sum, v->row + (int64_t)b0 * ROW_BLOCK, v->block_max + b0, whole - b0, floor);
+    if (b1 > v->n_whole && b1 > b0)
+        v->pass->add(sum, v->tail, v->block_max + v->n_whole, 1, floor);
 }
 
 /* The block in which the set's equal values end. */
-static void add_divided(const struct sampler *s, int32_t b, struct ahead set, struct row_sum *sum)
+static void add_divided(const struct view *v, int32_t b, struct ahead set, struct row_sum *sum)
 {
     float part[ROW_BLOCK], part_max;
-    const float *x = block_of(s, b);
+    const float *x = block_of(v, b);
     for (int i = 0; i < ROW_BLOCK; i++)
         part[i] = is_ahead(set, x[i], b * ROW_BLOCK + i) ? x[i] : -INFINITY;
-    s->pass->maxima(part, 1, &part_max);
-    s->pass->add(sum, part, &part_max, 1, set.value);
+    v->pass->maxima(part, 1, &part_max);
+    v->pass->add(sum, part, &part_max, 1, set.value);
 }
 
-void sum_of_set(const struct sampler *s, struct ahead set, struct row_sum *sum)
+void sum_of_set(const struct view *v, struct ahead set, struct row_sum *sum)
 {
-    int32_t b = set.id / ROW_BLOCK, b0 = b < s->n_blocks ? b : s->n_blocks;
-    add_blocks(s, 0, b0, set.value, sum);
-    if (b0 == s->n_blocks)
+    int32_t b = set.place / ROW_BLOCK, b0 = b < v->n_blocks ? b : v->n_blocks;
+    add_blocks(v, 0, b0, set.value, sum);
+    if (b0 == v->n_blocks)
         return;
-    add_divided(s, b0, set, sum);
-    add_blocks(s, b0 + 1, s->n_blocks, nextafterf(set.value, INFINITY), sum);
+    add_divided(v, b0, set, sum);
+    add_blocks(v, b0 + 1, v->n_blocks, nextafterf(set.value, INFINITY), sum);
 }
 
 int64_t top_p_of_list(struct sampler *s, int64_t n, float top_p, float max)
@@ -87,7 +87,7 @@ static void narrow_again(const struct sampler *s, struct edge *e, struct ahead s
     float top = fminf(e->sure, max), step = (top - e->least) / (ROW_CUTS + 1);
     for (int c = 0; c < ROW_CUTS; c++)
         sum.cut[c] = top - step * (float)(c + 1);
-    sum_of_set(s, both(set, (struct ahead){e->least, INT32_MAX}), &sum);
+    sum_of_set(&s->all, both(set, (struct ahead){e->least, INT32_MAX}), &sum);
     narrow(e, &sum, want);
 }
 
@@ -106,24 +106,27 @@ int32_t race_top_p(struct sampler *s, struct race *r, struct ahead set, int64_t 
     struct row_sum sum = {.max = r->max, .n_cuts = ROW_CUTS};
     for (int c = 0; c < ROW_CUTS; c++)
         sum.cut[c] = finite_f32((double)r->max - (double)gaps[c]);
-    sum_of_set(s, set, &sum);
+    sum_of_set(&s->all, set, &sum);
     double slack = s->n_vocab * 0x1p-50, want = (double)r->p->top_p * row_sum_total(&sum);
     struct edge e = {.sure = INFINITY, .least = -FLT_MAX, .share = (double)r->p->top_p};
     narrow(&e, &sum, want);
-    if (e.least > -FLT_MAX && (r->p->temperature > 1 || e.share < 0.9))
+    struct ahead in;
+    struct view v = select_view(s, both(set, (struct ahead){e.least, INT32_MAX}), &in);
+    if (!v.ids && e.least > -FLT_MAX && (r->p->temperature > 1 || e.share < 0.9)) { /* races cost: make few */
         narrow_again(s, &e, set, want, r->max);
-    set = both(both(set, (struct ahead){e.least, INT32_MAX}), min_p);
-    for (;;) {
-        int32_t id = race_row(s, r, set);
-        float value = value_of(s, id);
+        v = select_view(s, both(set, (struct ahead){e.least, INT32_MAX}), &in);
+    }
+    for (in = both(in, min_p);;) {
+        int32_t at = race_view(&v, r, in);
+        float value = value_of(&v, at);
         if (value >= e.sure)
-            return id;
+            return id_of(&v, at);
         struct row_sum before = {.max = r->max};
-        set = (struct ahead){value, id};
-        sum_of_set(s, set, &before);
+        in = (struct ahead){value, at};
+        sum_of_set(&v, in, &before);
         double have = row_sum_total(&before);
         if (have < want * (1 - slack))
-            return id;
+            return id_of(&v, at);
         if (have < want * (1 + slack))
             return race_sorted(s, r, k, min_p);
     }

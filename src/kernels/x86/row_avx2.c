@@ -6,10 +6,9 @@
 static inline __m256 exp_from(__m256 x, __m256 floor, __m256 max)
 {
     const __m256 gap = _mm256_sub_ps(x, max);
-    const __m256 in = _mm256_and_ps(
-        _mm256_cmp_ps(x, floor, _CMP_GE_OQ),
-        _mm256_and_ps(_mm256_cmp_ps(gap, _mm256_set1_ps(EXP_MIN), _CMP_GE_OQ),
-                      _mm256_cmp_ps(gap, _mm256_setzero_ps(), _CMP_LE_OQ)));
+    const __m256 in = _mm256_and_ps(_mm256_cmp_ps(x, floor, _CMP_GE_OQ),
+                                    _mm256_and_ps(_mm256_cmp_ps(gap, _mm256_set1_ps(EXP_MIN), _CMP_GE_OQ),
+                                                  _mm256_cmp_ps(gap, _mm256_setzero_ps(), _CMP_LE_OQ)));
     const __m256 magic = _mm256_set1_ps(ROUND_MAGIC), g = _mm256_and_ps(in, gap);
     const __m256 n = _mm256_sub_ps(_mm256_fmadd_ps(g, _mm256_set1_ps(EXP_LOG2E), magic), magic);
     __m256 r = _mm256_fmadd_ps(n, _mm256_set1_ps(-EXP_LN2_HI), g);
@@ -22,7 +21,8 @@ static inline __m256 exp_from(__m256 x, __m256 floor, __m256 max)
     const __m256i i = _mm256_cvttps_epi32(n), half = _mm256_srai_epi32(i, 1), bias = _mm256_set1_epi32(127);
     const __m256i e1 = _mm256_slli_epi32(_mm256_add_epi32(half, bias), 23);
     const __m256i e2 = _mm256_slli_epi32(_mm256_add_epi32(_mm256_sub_epi32(i, half), bias), 23);
-    return _mm256_and_ps(in, _mm256_mul_ps(_mm256_mul_ps(p, _mm256_castsi256_ps(e1)), _mm256_castsi256_ps(e2)));
+    return _mm256_and_ps(in,
+                         _mm256_mul_ps(_mm256_mul_ps(p, _mm256_castsi256_ps(e1)), _mm256_castsi256_ps(e2)));
 }
 
 /* at_cut[0, 8) from the halves j of the 16-lane groups, at_cut[8, 16) from the others. */
@@ -34,7 +34,8 @@ static inline void add_cuts(struct row_sum *s, const __m256 x[8], const __m256 e
             __m256 part[4];
             for (int i = 0; i < 4; i++)
                 part[i] = _mm256_and_ps(_mm256_cmp_ps(x[2 * i + j], cut, _CMP_GE_OQ), e[2 * i + j]);
-            const __m256 sum = _mm256_add_ps(_mm256_add_ps(part[0], part[1]), _mm256_add_ps(part[2], part[3]));
+            const __m256 sum =
+                _mm256_add_ps(_mm256_add_ps(part[0], part[1]), _mm256_add_ps(part[2], part[3]));
             float *to = s->at_cut[c] + 8 * j;
             _mm256_storeu_ps(to, _mm256_add_ps(_mm256_loadu_ps(to), sum));
         }
@@ -59,7 +60,8 @@ static void add(struct row_sum *s, const float *values, const float *block_max, 
             for (int j = 0; j < 2; j++) {
                 const __m256 v = e[2 * i + j];
                 lane[2 * j] = _mm256_add_pd(lane[2 * j], _mm256_cvtps_pd(_mm256_castps256_ps128(v)));
-                lane[2 * j + 1] = _mm256_add_pd(lane[2 * j + 1], _mm256_cvtps_pd(_mm256_extractf128_ps(v, 1)));
+                lane[2 * j + 1] =
+                    _mm256_add_pd(lane[2 * j + 1], _mm256_cvtps_pd(_mm256_extractf128_ps(v, 1)));
             }
         int32_t c = 0;
         while (c < s->n_cuts && s->cut[c] > block_max[b])
@@ -89,19 +91,21 @@ static inline __m256i low_halves(__m256i a, __m256i b)
     return _mm256_permute4x64_epi64(_mm256_castps_si256(mixed), 0xd8);
 }
 
-static bool noise(const struct row_noise *s, uint32_t quad0, uint32_t need, uint32_t x[ROW_BLOCK])
+static bool noise(const struct row_noise *s, uint32_t quad0, const uint32_t quad[ROW_LANES], uint32_t need,
+                  uint32_t x[ROW_BLOCK])
 {
-    const __m256i steps = _mm256_setr_epi64x(0, 1, 2, 3);
-    const __m256i least = _mm256_set1_epi32((int32_t)need);
+    const __m256i first = _mm256_set1_epi64x((int64_t)quad0), least = _mm256_set1_epi32((int32_t)need);
     __m256i any = _mm256_setzero_si256();
     for (int part = 0; part < 2; part++) { /* 8 counters at a time: what the registers hold */
         __m256i a[4], b[4];
-        a[0] = _mm256_add_epi64(_mm256_set1_epi64x((int64_t)quad0 + 8 * part), steps);
-        b[0] = _mm256_add_epi64(_mm256_set1_epi64x((int64_t)quad0 + 8 * part + 4), steps);
+        const __m128i *at = (const __m128i *)(quad + 8 * part);
+        a[0] = _mm256_add_epi64(first, _mm256_cvtepu32_epi64(_mm_loadu_si128(at)));
+        b[0] = _mm256_add_epi64(first, _mm256_cvtepu32_epi64(_mm_loadu_si128(at + 1)));
         for (int w = 1; w < 4; w++)
             a[w] = b[w] = _mm256_set1_epi64x((int64_t)s->counter[w]);
         for (int round = 0; round < PHILOX_ROUNDS; round++) {
-            const __m256i k0 = _mm256_set1_epi64x((int64_t)s->key[round][0]), k1 = _mm256_set1_epi64x((int64_t)s->key[round][1]);
+            const __m256i k0 = _mm256_set1_epi64x((int64_t)s->key[round][0]),
+                          k1 = _mm256_set1_epi64x((int64_t)s->key[round][1]);
             philox_round(a, k0, k1);
             philox_round(b, k0, k1);
         }

@@ -70,16 +70,18 @@ static inline void philox_round(__m512i c[4], __m512i k0, __m512i k1)
     c[3] = p0;
 }
 
-static bool noise(const struct row_noise *s, uint32_t quad0, uint32_t need, uint32_t x[ROW_BLOCK])
+static bool noise(const struct row_noise *s, uint32_t quad0, const uint32_t quad[ROW_LANES], uint32_t need,
+                  uint32_t x[ROW_BLOCK])
 {
-    const __m512i first = _mm512_set1_epi64((int64_t)quad0);
     __m512i a[4], b[4];
-    a[0] = _mm512_add_epi64(first, _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7));
-    b[0] = _mm512_add_epi64(first, _mm512_setr_epi64(8, 9, 10, 11, 12, 13, 14, 15));
+    const __m512i first = _mm512_set1_epi64((int64_t)quad0);
+    a[0] = _mm512_add_epi64(first, _mm512_cvtepu32_epi64(_mm256_loadu_si256((const __m256i *)quad)));
+    b[0] = _mm512_add_epi64(first, _mm512_cvtepu32_epi64(_mm256_loadu_si256((const __m256i *)(quad + 8))));
     for (int w = 1; w < 4; w++)
         a[w] = b[w] = _mm512_set1_epi64((int64_t)s->counter[w]);
     for (int round = 0; round < PHILOX_ROUNDS; round++) {
-        const __m512i k0 = _mm512_set1_epi64((int64_t)s->key[round][0]), k1 = _mm512_set1_epi64((int64_t)s->key[round][1]);
+        const __m512i k0 = _mm512_set1_epi64((int64_t)s->key[round][0]),
+                      k1 = _mm512_set1_epi64((int64_t)s->key[round][1]);
         philox_round(a, k0, k1);
         philox_round(b, k0, k1);
     }
