@@ -3,12 +3,13 @@
 #   make demo                  install, build, fetch a model, ask it something
 #   make check                 every test: release, sanitizers, lints; at most 15 minutes
 #   make deep DATA=DIR         the long tests and fuzzing, resumable; DEEP_SHARDS=i/n, ONLY=PATTERN
-#   make bench [MODEL=...]     speed of the installed models
+#   make bench                 speed beside the peers that are built, docs/performance.md; about an hour with two
+#                              peers; BENCH="--models smollm2 --pairs 1 --no-neighbour" for less
 #   make build lint format fuzz install fresh-root
 
 PREFIX ?= /usr/local
 ONLY ?= .
-MODELS ?= smollm2
+BENCH_MODELS ?= smollm2 gemma3-270m qwen-0.5b qwen-1.5b
 
 .PHONY: build demo check deep bench install fresh-root format lint fuzz
 
@@ -27,7 +28,8 @@ deep:
 	@scripts/deep "$(DATA)" --only "$(ONLY)"
 
 bench: build
-	@for path in $$(scripts/models $(MODELS)); do build/release/hasten bench "$$path" || exit; done
+	@scripts/models $(BENCH_MODELS) >/dev/null
+	@bench/run.py $(BENCH)
 
 install: build
 	@cmake --install build/release --prefix "$(PREFIX)"

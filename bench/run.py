@@ -1,0 +1,75 @@
+#!/usr/bin/env python3
+"""The whole measurement: every model beside the peers, the busy neighbour, docs/performance.md.
+
+    bench/run.py [--models smollm2,gemma3-270m,qwen-0.5b,qwen-1.5b] [--pairs 5] [--tests ...] [--no-neighbour]
+
+Says before it starts about how long it will take. An interrupted run goes on where it stopped (build/bench/). Without
+peers their columns are missing, and the report says so. The models must be in the cache (scripts/models)."""
+
+import argparse
+import os
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(HERE, "peers")]
+
+from compare import DEFAULT_TESTS  # noqa: E402
+from engines import DEPTHS, find_peers  # noqa: E402
+
+MODELS = "smollm2,gemma3-270m,qwen-0.5b,qwen-1.5b"
+# Seconds of one process on two slow cores, about: (ours, a peer), for a model of 0.5 billion parameters.
+SECONDS = {"prefill": (4, 6), "decode": (4, 5), "batch4": (8, 12), "batch16": (12, 30), "depth8k": (90, 150),
+           "depth32k": (500, 1500), "start": (1, 2)}
+SIZE = {"smollm2": 0.5, "gemma3-270m": 0.5, "qwen-0.5b": 1.0, "qwen-1.5b": 3.0}
+
+
+def minutes(models, tests, pairs, n_peers, depth_models, neighbour):
+    total = 0.0
+    for model in models:
+        for test in tests:
+            if test in DEPTHS and model not in depth_models:
+                continue
+            ours, peer = SECONDS[test]
+            ours *= 3 if test in DEPTHS else 1  # f16, bf16, q8
+            runs = 1 if test == "depth32k" else pairs
+            total += SIZE.get(model, 1.0) * (runs * (ours + n_peers * peer) + 3 * n_peers * peer)
+    if neighbour:
+        total += 3 * 8 * (6 + n_peers * 40)
+    return total / 60
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--models", default=MODELS)
+    parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--tests", default=DEFAULT_TESTS)
+    parser.add_argument("--depth-models", default="qwen-0.5b")
+    parser.add_argument("--no-neighbour", action="store_true")
+    parser.add_argument("--hasten", default=os.path.join(HERE, "../build/release/hasten"))
+    parser.add_argument("--out", default=os.path.join(HERE, "../build/bench/results.jsonl"))
+    parser.add_argument("--report", default=os.path.join(HERE, "../docs/performance.md"))
+    args = parser.parse_args()
+    models, tests = args.models.split(","), args.tests.split(",")
+    peers, missing = find_peers()
+    about = minutes(models, [t for t in tests if t in SECONDS], args.pairs, len(peers), args.depth_models.split(","),
+                    not args.no_neighbour)
+    print(f"bench: {len(models)} models, {args.pairs} pairs, peers: {', '.join(p.name for p in peers) or 'none'}; about "
+          f"{about:.0f} minutes on two cores; a second call goes on where the first stopped", file=sys.stderr, flush=True)
+    common = ["--hasten", args.hasten, "--out", args.out]
+    steps = [[os.path.join(HERE, "peers", "compare.py"), *common, "--pairs", str(args.pairs), "--tests", args.tests,
+              "--depth-models", args.depth_models, *models]]
+    if not args.no_neighbour:
+        model = "qwen-0.5b" if "qwen-0.5b" in models else models[0]
+        steps.append([os.path.join(HERE, "neighbour.py"), *common, "--pairs", str(min(3, args.pairs)), model])
+    shown = [f"--{name} {getattr(args, name.replace('-', '_'))}" for name in ("models", "pairs", "tests", "depth-models")
+             if getattr(args, name.replace("-", "_")) != parser.get_default(name.replace("-", "_"))]
+    command = " ".join(["bench/run.py", *shown, *(["--no-neighbour"] if args.no_neighbour else [])])
+    steps.append([os.path.join(HERE, "report.py"), args.out, "-o", args.report, "--command", command])
+    for step in steps:
+        if subprocess.run([sys.executable, *step]).returncode:
+            sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
