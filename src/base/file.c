@@ -167,6 +167,8 @@ hasten_status file_open(const char *path, enum file_mode mode, struct file **out
     *out = file_new(fd, path);
     if (!*out) {
         close(fd);
+        if (mode == FILE_WRITE_NEW) /* it was made just now */
+            unlink(path);
         return error_set(err, HASTEN_ERR_MEMORY, "opening %s: out of memory", path);
     }
     return HASTEN_OK;
