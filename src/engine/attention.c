@@ -1,15 +1,21 @@
-/* Attention over KV pages. The unit of work is (block of up to 8 rows of one sequence, KV head): its queries
- * share the reading of each tile. A query folds tiles of 64 positions in ascending order, in spans of 1,024
- * positions aligned at 0, whose partial results are merged in order; so its bits depend on its position and on
- * the KV alone, not on which rows share its block, nor on who computes it. */
+/* Attention over KV pages. The unit of work is (block of rows of one sequence, KV head): its queries share the
+ * reading of each tile. A query folds tiles of 64 positions in ascending order, in spans of 1,024 positions
+ * aligned at 0, whose partial results are merged in order; so its bits depend on its position and on the KV
+ * alone, not on which rows share its block, nor on who computes it.
+ *
+ * Where there are too few units for the workers (decoding at depth), the unit is one span of them: the partial
+ * results lie in buf.partial, and a second loop merges them, in the same order. */
 #include "engine/engine.h"
 #include <math.h>
 #include <string.h>
+
+#define UNITS_PER_WORKER 4 /* fewer than these, and units are split by spans */
 
 struct attention {
     struct hasten_engine *e;
     const struct layer *l;
     int32_t first_lane;
+    int32_t n_spans; /* split: of the block that sees the most */
 };
 
 /* What one task works on, laid out in a worker's scratch. */
@@ -53,11 +59,11 @@ size_t attention_scratch_bytes(const struct kernels *k, enum kv_rep rep, const s
     return (size_t)(uintptr_t)w.tile + k->attn_scratch_bytes(rep, l->d_k, l->d_v, w.n_q);
 }
 
-static void reset(const struct layer *l, int64_t n_q, struct attn_state *s, float *o)
+/* What states say is empty (l == 0) is written before it is read. */
+static void reset(int64_t n_q, struct attn_state *s)
 {
     for (int64_t i = 0; i < n_q; i++)
         s[i] = (struct attn_state){-INFINITY, 0.0f};
-    memset(o, 0, (size_t)n_q * (size_t)l->d_v * sizeof *o);
 }
 
 /* First position that the query at pos sees. */
@@ -69,6 +75,17 @@ static int32_t first_visible(const struct layer *l, int32_t pos)
 static int32_t clamp(int32_t v, int32_t lo, int32_t hi)
 {
     return v < lo ? lo : v > hi ? hi : v;
+}
+
+/* Positions that some row of a block sees: pages [first, end). */
+struct pages {
+    int32_t first, end;
+};
+
+static struct pages visible_pages(const struct layer *l, const struct row_block *b)
+{
+    const int32_t n_held = b->first_pos + b->n_rows;
+    return (struct pages){first_visible(l, b->first_pos) / KV_PAGE, (n_held + KV_PAGE - 1) / KV_PAGE};
 }
 
 static void gather_queries(const struct attention *a, const struct row_block *b, int32_t head_kv,
@@ -90,10 +107,10 @@ static void gather_queries(const struct attention *a, const struct row_block *b,
 }
 
 static void fold_tile(const struct attention *a, const struct row_block *b, int32_t head_kv, int32_t page,
-                      const struct work *w)
+                      bool last, const struct work *w)
 {
     const struct layer *l = a->l;
-    const int32_t group = l->n_head / l->n_head_kv, pos0 = page * KV_PAGE;
+    const int32_t group = l->n_head / l->n_head_kv, pos0 = page * KV_PAGE, lane = a->first_lane + head_kv;
     for (int32_t r = 0; r < b->n_rows; r++) {
         const int32_t pos = b->first_pos + r;
         const struct attn_visible v = {.lo = clamp(first_visible(l, pos) - pos0, 0, KV_PAGE),
@@ -101,53 +118,161 @@ static void fold_tile(const struct attention *a, const struct row_block *b, int3
         for (int32_t g = 0; g < group; g++)
             w->vis[r * group + g] = v.lo < v.hi ? v : (struct attn_visible){0};
     }
-    const struct kv_tile t = kv_tile_at(&a->e->kv, &b->seq->kv, page, a->first_lane + head_kv);
+    struct kv_tile t = kv_tile_at(&a->e->kv, &b->seq->kv, page, lane);
+    t.next = last ? NULL : kv_tile_at(&a->e->kv, &b->seq->kv, page + 1, lane).k;
     a->e->kernels->attn_tile(&t, l->d_k, l->d_v, w->n_q, w->q, w->vis, l->softcap, w->sp, w->part, w->tile);
 }
 
-static void attend_block(const struct attention *a, const struct row_block *b, int32_t head_kv,
-                         uint8_t *scratch)
+/* Pages [page, end) of one span into sp and part. */
+static void fold_span(const struct attention *a, const struct row_block *b, int32_t head_kv,
+                      struct pages span, const struct work *w)
+{
+    reset(w->n_q, w->sp);
+    for (int32_t page = span.first; page < span.end; page++)
+        fold_tile(a, b, head_kv, page, page + 1 == span.end, w);
+}
+
+/* Span number `span`, counted from position 0, of the pages that a block sees; empty where first >= end. */
+static struct pages span_pages(struct pages seen, int32_t span)
+{
+    const int32_t n = ATTN_SPAN / KV_PAGE, first = span * n, end = first + n;
+    return (struct pages){first > seen.first ? first : seen.first, end < seen.end ? end : seen.end};
+}
+
+static void merge(const struct attention *a, const struct work *w, const struct attn_state *sp,
+                  const float *part)
+{
+    for (int64_t i = 0; i < w->n_q; i++)
+        a->e->kernels->attn_merge(a->l->d_v, &sp[i], part + i * a->l->d_v, &w->so[i], w->o + i * a->l->d_v);
+}
+
+/* Merged results to the rows of buf.att. */
+static void finish(const struct attention *a, const struct row_block *b, int32_t head_kv,
+                   const struct work *w)
 {
     const struct layer *l = a->l;
-    const struct kernels *kn = a->e->kernels;
     const int32_t group = l->n_head / l->n_head_kv;
-    const struct work w = lay_out(l, b->n_rows, scratch);
-    gather_queries(a, b, head_kv, &w);
-    reset(l, w.n_q, w.so, w.o);
-
-    const int32_t end = b->first_pos + b->n_rows; /* positions 0 .. end - 1 are held */
-    int32_t page = first_visible(l, b->first_pos) / KV_PAGE;
-    const int32_t n_pages = (end + KV_PAGE - 1) / KV_PAGE, span_pages = ATTN_SPAN / KV_PAGE;
-    while (page < n_pages) {
-        const int32_t span_end = (page / span_pages + 1) * span_pages;
-        reset(l, w.n_q, w.sp, w.part);
-        for (; page < n_pages && page < span_end; page++)
-            fold_tile(a, b, head_kv, page, &w);
-        for (int64_t i = 0; i < w.n_q; i++)
-            kn->attn_merge(l->d_v, &w.sp[i], w.part + i * l->d_v, &w.so[i], w.o + i * l->d_v);
-    }
     for (int32_t r = 0; r < b->n_rows; r++) {
         float *dst =
             a->e->buf.att + ((int64_t)(b->first_row + r) * l->n_head + (int64_t)head_kv * group) * l->d_v;
         for (int32_t g = 0; g < group; g++) {
             const int64_t i = (int64_t)r * group + g;
-            kn->attn_finish(l->d_v, &w.so[i], w.o + i * l->d_v);
-            memcpy(dst + (int64_t)g * l->d_v, w.o + i * l->d_v, (size_t)l->d_v * sizeof *dst);
+            a->e->kernels->attn_finish(l->d_v, &w->so[i], w->o + i * l->d_v);
+            memcpy(dst + (int64_t)g * l->d_v, w->o + i * l->d_v, (size_t)l->d_v * sizeof *dst);
         }
     }
 }
 
+static uint8_t *scratch_of(const struct attention *a, int worker)
+{
+    return a->e->buf.scratch + (size_t)worker * a->e->buf.scratch_bytes;
+}
+
+/* ---- whole units ------------------------------------------------------------------------------------------- */
+
 static void attend(void *ctx, int64_t begin, int64_t end, int worker)
 {
     const struct attention *a = ctx;
-    uint8_t *scratch = a->e->buf.scratch + (size_t)worker * a->e->buf.scratch_bytes;
-    const int32_t n_heads = a->l->n_head_kv;
-    for (int64_t i = begin; i < end; i++)
-        attend_block(a, &a->e->pass.blocks[i / n_heads], (int32_t)(i % n_heads), scratch);
+    const int32_t n_heads = a->l->n_head_kv, n_blocks = a->e->pass.n_blocks;
+    for (int64_t i = begin; i < end; i++) {
+        /* Later rows of a prompt see more: they are begun first, so that the workers end together. */
+        const struct row_block *b = &a->e->pass.blocks[n_blocks - 1 - i / n_heads];
+        const int32_t head_kv = (int32_t)(i % n_heads);
+        const struct work w = lay_out(a->l, b->n_rows, scratch_of(a, worker));
+        const struct pages seen = visible_pages(a->l, b);
+        gather_queries(a, b, head_kv, &w);
+        reset(w.n_q, w.so);
+        for (int32_t s = seen.first * KV_PAGE / ATTN_SPAN; span_pages(seen, s).first < seen.end; s++) {
+            fold_span(a, b, head_kv, span_pages(seen, s), &w);
+            merge(a, &w, w.sp, w.part);
+        }
+        finish(a, b, head_kv, &w);
+    }
+}
+
+/* ---- units split by spans ---------------------------------------------------------------------------------- */
+
+/* The partial results of a unit's span: states [n_q], then [n_q × d_v]. A unit has room for n_spans of them. */
+static struct attn_state *partial_at(const struct attention *a, const struct row_block *b, int32_t head_kv,
+                                     int32_t span, int64_t n_q)
+{
+    const int64_t before = (int64_t)b->first_row * a->l->n_head + (int64_t)head_kv * n_q;
+    const size_t query = sizeof(struct attn_state) + (size_t)a->l->d_v * sizeof(float);
+    return (struct attn_state *)(void *)(a->e->buf.partial +
+                                         (size_t)(before * a->n_spans + span * n_q) * query);
+}
+
+static void attend_span(void *ctx, int64_t begin, int64_t end, int worker)
+{
+    const struct attention *a = ctx;
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t unit = i / a->n_spans;
+        const struct row_block *b = &a->e->pass.blocks[unit / a->l->n_head_kv];
+        const int32_t head_kv = (int32_t)(unit % a->l->n_head_kv), span = (int32_t)(i % a->n_spans);
+        const struct pages seen = visible_pages(a->l, b);
+        const struct pages pages = span_pages(seen, seen.first * KV_PAGE / ATTN_SPAN + span);
+        if (pages.first >= pages.end)
+            continue;
+        struct work w = lay_out(a->l, b->n_rows, scratch_of(a, worker));
+        gather_queries(a, b, head_kv, &w);
+        w.sp = partial_at(a, b, head_kv, span, w.n_q);
+        w.part = (float *)(void *)(w.sp + w.n_q);
+        fold_span(a, b, head_kv, pages, &w);
+    }
+}
+
+static void merge_spans(void *ctx, int64_t begin, int64_t end, int worker)
+{
+    const struct attention *a = ctx;
+    for (int64_t i = begin; i < end; i++) {
+        const struct row_block *b = &a->e->pass.blocks[i / a->l->n_head_kv];
+        const int32_t head_kv = (int32_t)(i % a->l->n_head_kv);
+        const struct work w = lay_out(a->l, b->n_rows, scratch_of(a, worker));
+        const struct pages seen = visible_pages(a->l, b);
+        const int32_t first = seen.first * KV_PAGE / ATTN_SPAN;
+        reset(w.n_q, w.so);
+        for (int32_t s = 0; span_pages(seen, first + s).first < seen.end; s++) {
+            const struct attn_state *sp = partial_at(a, b, head_kv, s, w.n_q);
+            merge(a, &w, sp, (const float *)(const void *)(sp + w.n_q));
+        }
+        finish(a, b, head_kv, &w);
+    }
+}
+
+/* ---- a layer ----------------------------------------------------------------------------------------------- */
+
+size_t attention_partial_bytes(const struct hasten_engine_settings *s, const struct layer *l)
+{
+    if (s->n_threads == 1 || s->n_ctx <= ATTN_SPAN)
+        return 0;
+    const size_t spans = ((size_t)s->n_ctx + ATTN_SPAN - 1) / ATTN_SPAN;
+    return ATTN_SPLIT_ROWS * spans * (size_t)l->n_head *
+           (sizeof(struct attn_state) + (size_t)l->d_v * sizeof(float));
+}
+
+/* Spans of the block that sees the most of them. */
+static int32_t most_spans(const struct attention *a)
+{
+    int32_t most = 0;
+    for (int32_t i = 0; i < a->e->pass.n_blocks; i++) {
+        const struct pages seen = visible_pages(a->l, &a->e->pass.blocks[i]);
+        const int32_t n = (seen.end - 1) * KV_PAGE / ATTN_SPAN - seen.first * KV_PAGE / ATTN_SPAN + 1;
+        most = n > most ? n : most;
+    }
+    return most;
 }
 
 void attention_layer(struct hasten_engine *e, const struct layer *l, int32_t first_lane)
 {
     struct attention a = {.e = e, .l = l, .first_lane = first_lane};
-    pool_for(e->pool, (int64_t)e->pass.n_blocks * l->n_head_kv, 1, attend, &a);
+    const int64_t n_units = (int64_t)e->pass.n_blocks * l->n_head_kv;
+    if (e->buf.partial && e->pass.n_rows <= ATTN_SPLIT_ROWS &&
+        n_units < UNITS_PER_WORKER * pool_size(e->pool))
+        a.n_spans = most_spans(&a);
+    if (a.n_spans > 1) {
+        pool_for(e->pool, n_units * a.n_spans, 1, attend_span, &a);
+        pool_for(e->pool, n_units, 1, merge_spans, &a);
+    } else {
+        pool_for(e->pool, n_units, 1, attend, &a);
+    }
 }

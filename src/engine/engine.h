@@ -8,8 +8,9 @@
 #include "engine/tap.h"
 #include "model/loaded.h"
 
-#define ATTN_SPAN 1024    /* positions folded into one partial result; aligned at 0 */
-#define ATTN_BLOCK_ROWS 8 /* rows of a sequence that share the reading of a tile */
+#define ATTN_SPAN 1024     /* positions folded into one partial result; aligned at 0 */
+#define ATTN_BLOCK_ROWS 16 /* rows of a sequence that share the reading of a tile */
+#define ATTN_SPLIT_ROWS 16 /* most rows of a pass whose attention is split by spans */
 #define ENGINE_MAX_LOGITS 64
 
 struct hasten_seq {
@@ -50,6 +51,7 @@ struct buffers {
     double *inv_freq; /* [n_ropes][n_rot/2] */
     uint8_t *act[3];  /* activations in each form of enum act_form */
     float *logits;    /* [n_logits × n_vocab] */
+    uint8_t *partial; /* attention split by spans: partial results; NULL: never split */
     uint8_t *scratch; /* [n_threads × scratch_bytes] */
     size_t scratch_bytes;
 };
@@ -76,7 +78,7 @@ struct hasten_engine {
     struct pass pass;
     struct hasten_counters counters;
     struct engine_profile *profile; /* NULL: not recorded */
-    struct taps taps; /* who watches (tap.h) */
+    struct taps taps;               /* who watches (tap.h) */
 };
 
 /* Fills the defaults, checks ranges (HASTEN_ERR_USAGE naming the field). */
@@ -100,7 +102,8 @@ void forward_head(struct hasten_engine *e, int32_t first, int32_t n);
 
 /* Attention of one layer over the pass: q, and the pages of each row's sequence, into buf.att. */
 void attention_layer(struct hasten_engine *e, const struct layer *l, int32_t first_lane);
-/* Scratch of one worker for a layer's attention. */
+/* Memory for partial results of a layer (0: its attention is never split); scratch of one worker. */
+size_t attention_partial_bytes(const struct hasten_engine_settings *s, const struct layer *l);
 size_t attention_scratch_bytes(const struct kernels *k, enum kv_rep rep, const struct layer *l);
 
 /* y = W x for several matrices that share their input rows x [n × k] (input group), each y [n × n_rows]. */

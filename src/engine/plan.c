@@ -174,6 +174,10 @@ size_t engine_layout(const struct hasten_model *m, const struct hasten_engine_se
     buf->logits = bump_floats(&b, s->n_logits, m->desc.n_vocab);
     buf->scratch_bytes =
         ((w->matmul_scratch > w->attn_scratch ? w->matmul_scratch : w->attn_scratch) + 127) & ~(size_t)63;
+    size_t partial = 0;
+    for (int32_t i = 0; i < m->desc.n_layer; i++)
+        widen_size(&partial, attention_partial_bytes(s, &m->desc.layers[i]));
+    buf->partial = partial ? bump_take(&b, partial) : NULL;
     buf->scratch = bump_take(&b, (size_t)s->n_threads * buf->scratch_bytes);
     pass->token = bump_take(&b, rows * sizeof *pass->token);
     pass->pos = bump_take(&b, rows * sizeof *pass->pos);
