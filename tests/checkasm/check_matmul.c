@@ -126,7 +126,8 @@ static void check_shape(const struct kernels *set, struct rng *r, const struct q
                         int64_t n_rows, int64_t n, enum w_kind wk, enum x_kind xk, bool parts,
                         struct report *rep)
 {
-    static const char *const w_names[] = {"random", "all 00", "all ff", "all 80", "denormal", "special"};
+    static const char *const w_names[] = {"random",   "all 00",   "all ff", "all 80",
+                                          "extremes", "denormal", "special"};
     struct problem p = problem_new(r, type, k, n_rows, n, wk, xk);
     check_problem(set, &p, parts, w_names[wk], rep);
     problem_free(&p);
@@ -227,8 +228,8 @@ static void check_against_exact(const struct problem *p, struct report *rep)
 
 void check_matmul_reference(struct report *rep)
 {
-    static const enum w_kind wks[] = {W_RANDOM, W_ZEROS, W_ONES, W_128, W_DENORMAL};
-    static const enum x_kind xks[] = {X_RANDOM, X_ZERO, X_EQUAL, X_DENORMAL};
+    static const enum w_kind wks[] = {W_RANDOM, W_ZEROS, W_ONES, W_128, W_EXTREMES, W_DENORMAL};
+    static const enum x_kind xks[] = {X_RANDOM, X_ZERO, X_EQUAL, X_MINUS, X_SIGNS, X_DENORMAL};
     struct rng r = {3};
     for (int t = 0; t < n_types; t++) {
         const struct quant_type *type = quant_type_get(all_types[t]);

@@ -36,7 +36,9 @@ enum x_kind {
     X_NEG_ZERO,
     X_DENORMAL,
     X_HUGE,
-    X_EQUAL,
+    X_EQUAL, /* all 1: quantised, all 127 */
+    X_MINUS, /* all -1 */
+    X_SIGNS, /* 1 or -1 */
     X_NAN,
     X_INF,
     X_BITS,
@@ -49,6 +51,7 @@ enum w_kind {
     W_ZEROS,
     W_ONES,
     W_128,
+    W_EXTREMES, /* stretches of 16 bytes 00, 7f, 80 or ff: the largest products, side by side, in every format */
     W_DENORMAL,
     W_SPECIAL,
     W_KINDS

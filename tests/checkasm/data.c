@@ -46,6 +46,12 @@ void fill_floats(struct rng *r, enum x_kind kind, int64_t n, float *x)
         case X_EQUAL:
             x[i] = 1.0f;
             break;
+        case X_MINUS:
+            x[i] = -1.0f;
+            break;
+        case X_SIGNS:
+            x[i] = rng_u32(r) & 1 ? 1.0f : -1.0f;
+            break;
         case X_BITS:
             x[i] = float_of_bits(rng_u32(r));
             break;
@@ -93,7 +99,7 @@ static void fill_value(struct rng *r, enum w_kind kind, const struct quant_type 
     fill_floats(r, kind == W_SPECIAL ? X_BITS : kind == W_DENORMAL ? X_DENORMAL : X_RANDOM, 1, &f);
     if (kind == W_ZEROS || kind == W_ONES)
         f = kind == W_ZEROS ? -0.0f : 1.0f;
-    if (kind == W_128)
+    if (kind == W_128 || kind == W_EXTREMES)
         f *= type->id == QUANT_F16 ? 1e3f : 1e30f;
     const uint16_t h = type->id == QUANT_F16 ? f32_to_f16(f) : f32_to_bf16(f);
     memcpy(dst, type->id == QUANT_F32 ? (const void *)&f : (const void *)&h, (size_t)type->block_bytes);
@@ -109,11 +115,17 @@ void fill_blocks(struct rng *r, enum w_kind kind, const struct quant_type *type,
             fill_value(r, kind, type, dst);
             continue;
         }
-        for (int i = 0; i < type->block_bytes; i++)
-            dst[i] = (uint8_t)(kind == W_ZEROS  ? 0
-                               : kind == W_ONES ? 0xff
-                               : kind == W_128  ? 0x80
-                                                : rng_u32(r));
+        uint8_t extreme = 0;
+        for (int i = 0; i < type->block_bytes; i++) {
+            static const uint8_t extremes[] = {0, 0x7f, 0x80, 0xff};
+            if (i % 16 == 0)
+                extreme = extremes[rng_u32(r) % 4];
+            dst[i] = (uint8_t)(kind == W_ZEROS      ? 0
+                               : kind == W_ONES     ? 0xff
+                               : kind == W_128      ? 0x80
+                               : kind == W_EXTREMES ? extreme
+                                                    : rng_u32(r));
+        }
         for (int i = 0; i < 2; i++) {
             const uint16_t h = scale_f16(r, kind);
             if (at[i] >= 0)

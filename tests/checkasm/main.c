@@ -1,4 +1,6 @@
-/* checkasm [--bench | --self-test] */
+/* checkasm [--bench | --self-test | --set]
+ *
+ * --set: only the best set of this CPU against the twins, for slow emulated CPUs. */
 #include "checkasm.h"
 #include "base/cpu.h"
 #include <stdarg.h>
@@ -36,6 +38,25 @@ static void section(const char *name, const char *set, const struct report *befo
            after->n_failures - before->n_failures);
 }
 
+#define MAX_SETS 8
+
+/* The sets that this CPU has, the best first; plain only where there is no other. HASTEN_CPU bounds them. */
+static int find_sets(const struct kernels *sets[MAX_SETS])
+{
+    static const uint32_t less[] = {0, CPU_AVX512, CPU_DOTPROD};
+    const struct kernels *plain = kernels_plain();
+    int n = 0;
+    for (size_t i = 0; i < sizeof less / sizeof *less; i++) {
+        const struct kernels *set = kernels_select(cpu_features() & ~less[i]);
+        bool known = n > 0 && set == plain;
+        for (int j = 0; j < n; j++)
+            known = known || sets[j] == set;
+        if (!known)
+            sets[n++] = set;
+    }
+    return n;
+}
+
 int main(int argc, char **argv)
 {
     const struct kernels *best = kernels_select(cpu_features());
@@ -50,18 +71,28 @@ int main(int argc, char **argv)
         call;                                                                                                \
         section(name, set, &before, &rep);                                                                   \
     } while (0)
-    printf("CPU: %s; sets: reference, plain%s%s\n", cpu_name(), best == kernels_plain() ? "" : ", ",
-           best == kernels_plain() ? "" : best->name);
-    SECTION("engine", "exp, log", check_math(&rep));
-    SECTION("plain", "matmul / reference", check_matmul_reference(&rep));
-    SECTION("plain", "ops / reference", check_ops_reference(&rep));
-    SECTION("plain", "attention / reference", check_attention_reference(&rep));
+    const struct kernels *sets[MAX_SETS];
+    const bool best_only = argc > 1 && !strcmp(argv[1], "--set");
+    const int n_found = find_sets(sets), n_sets = best_only ? 1 : n_found;
+    printf("CPU: %s; sets: reference, plain", cpu_name());
+    for (int i = 0; i < n_sets; i++)
+        if (sets[i] != kernels_plain())
+            printf(", %s", sets[i]->name);
+    printf("\n");
+    if (!best_only) {
+        SECTION("engine", "exp, log", check_math(&rep));
+        SECTION("plain", "matmul / reference", check_matmul_reference(&rep));
+        SECTION("plain", "ops / reference", check_ops_reference(&rep));
+        SECTION("plain", "attention / reference", check_attention_reference(&rep));
+    }
     /* On a CPU without a faster set these compare plain with itself in parts: invariance and guards still
      * count. */
-    SECTION(best->name, "act_make", check_act_make(best, &rep));
-    SECTION(best->name, "matmul", check_matmul(best, &rep));
-    SECTION(best->name, "ops", check_ops(best, &rep));
-    SECTION(best->name, "attention", check_attention(best, &rep));
+    for (int i = 0; i < n_sets; i++) {
+        SECTION(sets[i]->name, "act_make", check_act_make(sets[i], &rep));
+        SECTION(sets[i]->name, "matmul", check_matmul(sets[i], &rep));
+        SECTION(sets[i]->name, "ops", check_ops(sets[i], &rep));
+        SECTION(sets[i]->name, "attention", check_attention(sets[i], &rep));
+    }
     printf("%ld passed, %ld failed\n", rep.n_checks - rep.n_failures, rep.n_failures);
     return rep.n_failures != 0;
 }

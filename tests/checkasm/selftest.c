@@ -1,6 +1,7 @@
 /* Proves that checkasm can fail: each of these sets is the plain one with a single fault, and must be
  * found. */
 #include "checkasm.h"
+#include "kernels/layout.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -35,6 +36,26 @@ static void overrun_matmul(const struct weight *w, const struct act *a, int64_t 
     kernels_plain()->matmul(w, a, row0, row1, y, ldy, scratch);
     if (row1 % 16)
         y[row1] = 0.0f;
+}
+
+/* Right, unless two neighbouring products of an unsigned byte (w + 128) and an activation leave int16, where
+ * vpmaddubsw would saturate. */
+static void saturating_matmul(const struct weight *w, const struct act *a, int64_t row0, int64_t row1,
+                              float *y, int64_t ldy, void *scratch)
+{
+    kernels_plain()->matmul(w, a, row0, row1, y, ldy, scratch);
+    for (int64_t r = row0; r < row1 && w->type->id == QUANT_Q8_0; r++) {
+        for (int64_t i = 0; i < w->k; i += 2) {
+            const uint8_t *q = weight_row(w, r) + i / 32 * 34 + 2 + i % 32;
+            const struct act_block_32 *x = (const struct act_block_32 *)(const void *)act_row(a, 0);
+            const int8_t *qx = x[i / ACT_BLOCK].q + i % ACT_BLOCK;
+            const int pair = (q[0] ^ 128) * qx[0] + (q[1] ^ 128) * qx[1];
+            if (pair < INT16_MIN || pair > INT16_MAX) {
+                nudge(&y[r]);
+                break;
+            }
+        }
+    }
 }
 
 static void wrong_act_make(enum act_form form, const float *x, int64_t k, void *dst)
@@ -84,15 +105,15 @@ static void wrong_kv_store(enum kv_rep rep, int64_t d_k, int64_t d_v, int32_t e,
 {
     kernels_plain()->kv_store(rep, d_k, d_v, e, k, v, tile_k, tile_v);
     if (e == 63)
-        ((uint8_t *)tile_k)[(d_k * 64 - 1) * (rep == KV_F16 ? 2 : 4)] ^= 1;
+        ((uint8_t *)tile_k)[kv_key_bytes(rep, d_k) - 1] ^= 1;
 }
 
 static void wrong_attn_tile(const struct kv_tile *t, int64_t d_k, int64_t d_v, int64_t n_q, const void *q,
                             const struct attn_visible *vis, float softcap, struct attn_state *state, float *o,
                             void *scratch)
 {
-    struct attn_visible seen[16];
-    for (int64_t i = 0; i < n_q && i < 16; i++) {
+    struct attn_visible seen[64]; /* more than any check has */
+    for (int64_t i = 0; i < n_q && i < 64; i++) {
         seen[i] = vis[i];
         seen[i].mask = NULL; /* forgets the mask: reads entries that were never written */
     }
@@ -129,8 +150,8 @@ static struct report run_all(const struct kernels *set)
 
 int self_test(void)
 {
-    struct kernels faulty[16];
-    const char *names[16];
+    struct kernels faulty[20];
+    const char *names[20];
     int n = 0, missed = 0;
 #define FAULT(field, function)                                                                               \
     (faulty[n] = *kernels_plain(), faulty[n].field = function, names[n++] = #function)
@@ -138,6 +159,7 @@ int self_test(void)
     FAULT(matmul, wrong_matmul);
     FAULT(matmul, variant_matmul);
     FAULT(matmul, overrun_matmul);
+    FAULT(matmul, saturating_matmul);
     FAULT(act_make, wrong_act_make);
     FAULT(rms_norm, wrong_rms_norm);
     FAULT(rope, wrong_rope);
