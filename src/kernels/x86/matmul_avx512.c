@@ -9,7 +9,7 @@
 #include "kernels/x86/vec_avx512.h"
 
 #define MAX_COLUMNS 256     /* columns per pass over a weight; more make a second pass */
-#define STORED_COLUMNS 32   /* multiplied and stored together at the end */
+#define SOME_COLUMNS 64     /* begun and stored together */
 #define GROUP_ROWS (PANEL_GROUP * PANEL_ROWS)
 #define PREFETCH_COLUMNS 16 /* up to here the weights' way from memory is what takes the time */
 
@@ -155,36 +155,34 @@ static void unpack_group(struct job *j, int64_t k0, int64_t k1)
     }
 }
 
-/* The last tiles, some columns at a time, whose results are stored at once: the stores then wait for memory while
- * the next columns are multiplied. */
-static void multiply_last(const struct job *j, int64_t k, const uint8_t *x, size_t stride, int64_t n, float *y,
-                          int64_t ldy)
+static void store_columns(const struct job *j, const struct sums *s, int64_t n, float *y, int64_t ldy)
 {
-    for (int64_t c0 = 0; c0 < n; c0 += STORED_COLUMNS) {
-        const int64_t some = n - c0 < STORED_COLUMNS ? n - c0 : STORED_COLUMNS;
-        struct sums *s = j->sums + c0 * PANEL_GROUP;
-        j->f->multiply(j->tiles, j->n_panels, k, x + (size_t)c0 * stride, stride, some, s);
-        for (int64_t c = 0; c < some; c++)
-            for (int64_t p = 0; p < j->n_panels; p++)
-                store_sums(j->f, &s[c * PANEL_GROUP + p], j->row1 - j->row0 - p * PANEL_ROWS,
-                           y + (c0 + c) * ldy + j->row0 + p * PANEL_ROWS);
-    }
+    for (int64_t c = 0; c < n; c++)
+        for (int64_t p = 0; p < j->n_panels; p++)
+            store_sums(j->f, &s[c * PANEL_GROUP + p], j->row1 - j->row0 - p * PANEL_ROWS,
+                       y + c * ldy + j->row0 + p * PANEL_ROWS);
 }
 
-/* n <= MAX_COLUMNS columns of a, from col on. */
+/* n <= MAX_COLUMNS columns of a, from col on. Some columns at a time, so that their sums begin in the first-level
+ * cache, and that their results are on the way to memory while the next columns are multiplied. */
 static void multiply_panels(struct job *j, const struct act *a, int64_t col, int64_t n, float *y, int64_t ldy)
 {
     const size_t x_step = a->form == ACT_F32 ? TILE_K_F32 * sizeof(float) : ACT_BLOCK_BYTES;
     const int64_t step = tile_k(j->f) * TILE_GROUP;
     const uint8_t *x = act_row(a, col);
-    memset(j->sums, 0, (size_t)n * PANEL_GROUP * sizeof *j->sums);
-    int64_t k = 0;
-    for (; k + step < j->w->k; k += step, x += TILE_GROUP * x_step) {
-        unpack_group(j, k, k + step);
-        j->f->multiply(j->tiles, j->n_panels, step, x, a->row_stride, n, j->sums);
+    for (int64_t k = 0; k < j->w->k; k += step, x += TILE_GROUP * x_step) {
+        const int64_t end = j->w->k - k < step ? j->w->k : k + step;
+        unpack_group(j, k, end);
+        for (int64_t c = 0; c < n; c += SOME_COLUMNS) {
+            const int64_t some = n - c < SOME_COLUMNS ? n - c : SOME_COLUMNS;
+            struct sums *s = j->sums + c * PANEL_GROUP;
+            if (k == 0)
+                memset(s, 0, (size_t)some * PANEL_GROUP * sizeof *s);
+            j->f->multiply(j->tiles, j->n_panels, end - k, x + (size_t)c * a->row_stride, a->row_stride, some, s);
+            if (end == j->w->k)
+                store_columns(j, s, some, y + (col + c) * ldy, ldy);
+        }
     }
-    unpack_group(j, k, j->w->k);
-    multiply_last(j, j->w->k - k, x, a->row_stride, n, y + col * ldy, ldy);
 }
 
 void avx512_matmul(const struct weight *w, const struct act *a, int64_t row0, int64_t row1, float *y,
