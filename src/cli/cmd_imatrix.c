@@ -290,7 +290,9 @@ static hasten_status check_output(const struct collector *c, struct hasten_error
                              "imatrix: the output %s is the input %s (expected another file)", c->args->out,
                              inputs[i]);
     const enum file_kind kind = file_kind(c->args->out);
-    if (strcmp(c->args->out, "-") == 0 || (kind != FILE_MISSING && kind != FILE_REGULAR))
+    if (strcmp(c->args->out, "-") == 0)
+        return error_set(err, HASTEN_ERR_USAGE, "imatrix: the output is - (expected the name of a file)");
+    if (kind != FILE_MISSING && kind != FILE_REGULAR)
         return error_set(err, HASTEN_ERR_USAGE, "imatrix: the output %s is %s (expected the name of a file)",
                          c->args->out, kind == FILE_FOLDER ? "a folder" : "no regular file");
     return HASTEN_OK;

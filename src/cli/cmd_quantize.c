@@ -60,6 +60,8 @@ struct quantize {
     struct converter *converter;
     struct gguf_write *out;
     struct convert_sums sums;
+    double relative2;   /* sum over the matrices encoded anew: values times squared relative error */
+    uint64_t n_encoded; /* values in them */
     uint64_t n_values, n_done, tensor_bytes, t0;
     struct format_count formats[MAX_FORMATS], fallbacks[MAX_FORMATS];
     int n_formats, n_fallbacks;
@@ -168,9 +170,9 @@ static hasten_status make_plan(struct quantize *q, struct hasten_error *err)
     if (st)
         return st;
     for (int i = 0; i < q->n_fallbacks; i++)
-        ui_note(q->ui, "%d matrices with rows that %s cannot hold (not a multiple of %d) become %s",
-                q->fallbacks[i].n, q->fallbacks[i].a->name, (int)q->fallbacks[i].a->block,
-                q->fallbacks[i].b->name);
+        ui_note(q->ui, "%d matri%s whose rows %s cannot hold (not a multiple of %d): %s instead",
+                q->fallbacks[i].n, q->fallbacks[i].n == 1 ? "x" : "ces", q->fallbacks[i].a->name,
+                (int)q->fallbacks[i].a->block, q->fallbacks[i].b->name);
     if (q->imatrix && q->n_unweighted)
         ui_note(q->ui, "%s: no entry for %d of %d matrices, such as %s: their columns count alike",
                 q->args->imatrix, q->n_unweighted, q->n_blocked, q->unweighted);
@@ -239,14 +241,19 @@ static hasten_status convert_one(struct quantize *q, int64_t i, struct hasten_er
                  : error_set(err, HASTEN_ERR_MEMORY, "out of memory for the importances of '%s'", t->name);
         r.importance = importance;
     }
-    if (!st)
-        st = convert_tensor(q->converter, &r, &q->sums, err);
+    if (!st && (st = convert_tensor(q->converter, &r, &q->sums, err)) == HASTEN_ERR_FILE)
+        error_prefix(err, "%s", q->in_path.data);
     mem_free(importance);
     q->n_done += values_of(t);
     if (!st) {
         const double e = q->sums.error2 - before.error2, v = q->sums.value2 - before.value2;
+        const double relative2 = v > 0 ? e / v : 0;
+        if (c->to != t->type) {
+            q->relative2 += relative2 * (double)values_of(t);
+            q->n_encoded += values_of(t);
+        }
         ui_detail(q->ui, "%-32s %-5s -> %-5s error %.5f%s", t->name, t->type->name, c->to->name,
-                  v > 0 ? sqrt(e / v) : 0, c->entry >= 0 ? ", weighted" : "");
+                  sqrt(relative2), c->entry >= 0 ? ", weighted" : "");
     }
     return st;
 }
@@ -264,9 +271,14 @@ static hasten_status run(struct quantize *q, struct hasten_error *err)
         st = convert_one(q, i, err);
     interrupt_disarm();
     ui_progress_end(q->ui);
-    if (st == HASTEN_ERR_FILE || st == HASTEN_ERR_CANCELLED)
-        error_prefix(err, "%s", q->in_path.data);
     return st ? st : gguf_write_finish(q->out, err);
+}
+
+/* Of the matrices encoded anew: the root of the mean of their squared relative errors, by size. A matrix's relative
+ * error does not depend on its scale, so that no single one drowns the others. */
+static double relative_error(const struct quantize *q)
+{
+    return q->n_encoded ? sqrt(q->relative2 / (double)q->n_encoded) : 0.0;
 }
 
 /* ---- the report ------------------------------------------------------------------------------------------------ */
@@ -280,13 +292,12 @@ static json_t *report_json(const struct quantize *q, double ms)
         json_array_append_new(fallbacks, json_pack("{s:s, s:s, s:i}", "from", q->fallbacks[i].a->name, "to",
                                                    q->fallbacks[i].b->name, "tensors", q->fallbacks[i].n));
     const double n = q->n_values ? (double)q->n_values : 1;
-    json_t *v =
-        json_pack("{s:o, s:s, s:I, s:I, s:f, s:f, s:f, s:o, s:o, s:i, s:f}", "file",
-                  json_bytes(q->out_path, strlen(q->out_path)), "type", q->rules.type->name, "bytes",
-                  (json_int_t)gguf_write_bytes(q->out), "weights", (json_int_t)q->n_values, "bits_per_weight",
-                  (double)q->tensor_bytes * 8 / n, "rms_error", sqrt(q->sums.error2 / n), "relative_error",
-                  q->sums.value2 > 0 ? sqrt(q->sums.error2 / q->sums.value2) : 0.0, "tensors", formats,
-                  "fallbacks", fallbacks, "threads", pool_size(q->pool), "ms", ms);
+    json_t *v = json_pack("{s:o, s:s, s:I, s:I, s:f, s:f, s:f, s:o, s:o, s:i, s:f}", "file",
+                          json_bytes(q->out_path, strlen(q->out_path)), "type", q->rules.type->name, "bytes",
+                          (json_int_t)gguf_write_bytes(q->out), "weights", (json_int_t)q->n_values,
+                          "bits_per_weight", (double)q->tensor_bytes * 8 / n, "rms_error",
+                          sqrt(q->sums.error2 / n), "relative_error", relative_error(q), "tensors", formats,
+                          "fallbacks", fallbacks, "threads", pool_size(q->pool), "ms", ms);
     if (v && q->imatrix)
         json_object_set_new(v, "imatrix",
                             json_pack("{s:I, s:i, s:i, s:i}", "entries",
@@ -303,7 +314,7 @@ static int report(const struct quantize *q)
         return cli_json(report_json(q, ms));
     ui_note(q->ui, "%s: %.1f MB, %.2f bits per weight, relative error %.5f, %.1f s", q->out_path,
             (double)gguf_write_bytes(q->out) / 1e6, (double)q->tensor_bytes * 8 / (double)q->n_values,
-            q->sums.value2 > 0 ? sqrt(q->sums.error2 / q->sums.value2) : 0.0, ms / 1e3);
+            relative_error(q), ms / 1e3);
     return cli_finish(0);
 }
 
@@ -319,7 +330,9 @@ static hasten_status check_output(const struct quantize *q, struct hasten_error 
                              "quantize: the output %s is the input %s (expected another file)", q->out_path,
                              inputs[i]);
     const enum file_kind kind = file_kind(q->out_path);
-    if (strcmp(q->out_path, "-") == 0 || (kind != FILE_MISSING && kind != FILE_REGULAR))
+    if (strcmp(q->out_path, "-") == 0)
+        return error_set(err, HASTEN_ERR_USAGE, "quantize: the output is - (expected the name of a file)");
+    if (kind != FILE_MISSING && kind != FILE_REGULAR)
         return error_set(err, HASTEN_ERR_USAGE, "quantize: the output %s is %s (expected the name of a file)",
                          q->out_path, kind == FILE_FOLDER ? "a folder" : "no regular file");
     return HASTEN_OK;

@@ -155,7 +155,7 @@ hasten_status convert_tensor(struct converter *c, const struct convert_request *
         if (st != HASTEN_OK)
             return st;
         if (r->progress && r->progress(r->ctx, (uint64_t)((s.first + n) / s.per_row) * (uint64_t)t->ne[0]))
-            return error_set(err, HASTEN_ERR_CANCELLED, "interrupted in tensor '%s'", t->name);
+            return error_set(err, HASTEN_ERR_CANCELLED, "quantize: interrupted in tensor '%s'", t->name);
     }
     sums->n += (uint64_t)n_rows * (uint64_t)t->ne[0];
     return HASTEN_OK;

@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""Quantised files read by another implementation: the gguf package finds the same keys and the same floats; its own
+quantisers, which round plainly, do worse. Imports of importance matrices in llama.cpp's layout.
+
+    test_quantize.py HASTEN MAKE_TINY"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import gguf
+import numpy as np
+from gguf import GGMLQuantizationType as Type
+
+HASTEN, MAKE_TINY = sys.argv[1], sys.argv[2]
+TYPES = ["F32", "F16", "BF16", "Q8_0", "Q6_K", "Q5_0", "Q5_1", "Q5_K_S", "Q5_K_M", "Q4_0", "Q4_1", "Q4_K_S", "Q4_K_M",
+         "Q3_K_S", "Q3_K_M", "Q3_K_L", "Q2_K"]
+CHANGED = {"general.file_type", "general.quantization_version"}
+
+
+def quantize(*args):
+    r = subprocess.run([HASTEN, "quantize", *args, "--json"], capture_output=True, stdin=subprocess.DEVNULL, timeout=110)
+    if r.returncode:
+        raise AssertionError(r.stderr.decode())
+    return json.loads(r.stdout)
+
+
+def floats(tensor):
+    """As [rows, columns]."""
+    t = tensor.tensor_type
+    if t == Type.F32:
+        data = np.asarray(tensor.data, np.float32)
+    else:
+        data = gguf.dequantize(np.asarray(tensor.data), t).astype(np.float32)
+    return data.reshape(-1, int(tensor.shape[0]))
+
+
+def tensors(path):
+    return {t.name: t for t in gguf.GGUFReader(path).tensors}
+
+
+class Quantize(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.path = lambda name: os.path.join(self.folder.name, name)
+        self.model = self.path("model.gguf")
+        subprocess.run([MAKE_TINY, "gemma3", "5", self.model, "wide=1", "n_layer=3", "type=F32"], check=True)
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def test_same_floats_and_keys(self):
+        """What the package decodes is what our own decoder gives when the file is written as F32."""
+        seen = set()
+        before = gguf.GGUFReader(self.model)
+        for kind in TYPES:
+            quantize(self.model, self.path("q"), kind)
+            quantize(self.path("q"), self.path("back"), "F32")
+            theirs, ours = tensors(self.path("q")), tensors(self.path("back"))
+            self.assertEqual(list(theirs), list(ours))
+            for name, t in theirs.items():
+                seen.add(t.tensor_type.name)
+                self.assertTrue(np.array_equal(floats(t), floats(ours[name])), f"{kind}: {name}")
+            after = gguf.GGUFReader(self.path("q"))
+            keys = {k: v for k, v in after.fields.items() if k not in CHANGED and not k.startswith("GGUF.")}
+            want = {k: v for k, v in before.fields.items() if k not in CHANGED and not k.startswith("GGUF.")}
+            self.assertEqual(list(keys), list(want))
+            for k, field in keys.items():
+                self.assertEqual(field.contents(), want[k].contents(), k)
+            self.assertEqual(after.fields["general.quantization_version"].contents(), 2)
+            self.assertEqual(after.fields["general.file_type"].contents(), self.file_type(kind))
+        self.assertEqual(seen, {"F32", "F16", "BF16", "Q8_0", "Q6_K", "Q5_K", "Q5_0", "Q5_1", "Q4_K", "Q4_0", "Q4_1",
+                                "Q3_K", "Q2_K"})
+
+    @staticmethod
+    def file_type(kind):
+        """The package's own numbers."""
+        return int(gguf.LlamaFileType["ALL_F32" if kind == "F32" else f"MOSTLY_{kind}"])
+
+    def test_better_than_plain_rounding(self):
+        source = {n: floats(t) for n, t in tensors(self.model).items() if t.name.endswith("ffn_up.weight")}
+        for kind, share in (("Q8_0", 1.0), ("Q5_0", 0.95), ("Q5_1", 0.95), ("Q4_0", 0.95), ("Q4_1", 0.95)):
+            quantize(self.model, self.path("q"), kind)
+            found = tensors(self.path("q"))
+            ours = theirs = 0.0
+            for name, x in source.items():
+                ours += float(((floats(found[name]) - x) ** 2).sum())
+                plain = gguf.dequantize(gguf.quantize(x, Type[kind]), Type[kind])
+                theirs += float(((plain - x) ** 2).sum())
+            self.assertLess(ours, share * theirs, kind)
+
+    def importance(self, name, h, count=8.0):
+        """A file in the layout of llama.cpp, written by the package."""
+        w = gguf.GGUFWriter(self.path("imatrix"), arch="", use_temp_file=False)
+        w.kv_data[0].clear()
+        w.add_string("general.type", "imatrix")
+        w.add_array("imatrix.datasets", ["by hand"])
+        w.add_uint32("imatrix.chunk_count", 3)
+        w.add_uint32("imatrix.chunk_size", 512)
+        w.add_tensor(name + ".in_sum2", (h * count).astype(np.float32).reshape(1, -1))
+        w.add_tensor(name + ".counts", np.array([[count]], np.float32))
+        w.write_header_to_file()
+        w.write_kv_data_to_file()
+        w.write_tensors_to_file()
+        w.close()
+        return self.path("imatrix")
+
+    def test_importance_of_another_program(self):
+        name = "blk.1.ffn_up.weight"
+        x = floats(tensors(self.model)[name])
+        h = np.exp(np.random.default_rng(1).normal(0, 1.5, x.shape[1]))
+        for kind in ("Q2_K", "Q3_K_S", "Q4_K_S", "Q4_0", "Q4_1", "Q5_0"):
+            quantize(self.model, self.path("plain"), kind)
+            report = quantize(self.model, self.path("weighted"), kind, "--imatrix", self.importance(name, h))
+            self.assertEqual(report["imatrix"]["entries"], 1)
+            self.assertEqual(report["imatrix"]["weighted"], 1)
+            self.assertGreater(report["imatrix"]["unweighted"], 5)
+            plain, weighted = tensors(self.path("plain")), tensors(self.path("weighted"))
+            errors = [float((h * (floats(t[name]) - x) ** 2).sum()) for t in (plain, weighted)]
+            self.assertLess(errors[1], 0.9 * errors[0], kind)
+            for other in plain:
+                if other != name:
+                    self.assertTrue(np.array_equal(plain[other].data, weighted[other].data), other)
+
+    def test_hostile_importance(self):
+        name = "blk.0.ffn_up.weight"
+        k = floats(tensors(self.model)[name]).shape[1]
+        strange = np.resize(np.array([np.nan, np.inf, -1, 0, 1e-45, 3e38, 1], np.float32), k)
+        for kind in ("Q2_K", "Q4_K_S", "Q8_0", "Q4_1"):
+            for count in (1.0, 0.0, -1.0, np.inf, np.nan):
+                with np.errstate(all="ignore"):
+                    file = self.importance(name, strange, count)
+                report = quantize(self.model, self.path("q"), kind, "--imatrix", file)
+                self.assertLess(report["relative_error"], 0.5, kind)
+                for t in tensors(self.path("q")).values():
+                    self.assertTrue(np.isfinite(floats(t)).all(), t.name)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
