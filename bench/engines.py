@@ -27,7 +27,7 @@ class Failed(Exception):
 
 def call(command, timeout, env=None):
     """stdout and stderr, seconds, peak resident MiB of a finished process."""
-    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         began = time.monotonic()
         process = subprocess.Popen(command, stdout=out, stderr=err, stdin=subprocess.DEVNULL, env=env)
         status, rss = None, 0
@@ -47,7 +47,7 @@ def call(command, timeout, env=None):
         texts = []
         for stream in (out, err):
             stream.seek(0)
-            texts.append(stream.read())
+            texts.append(stream.read().decode(errors="replace"))
     if status:
         raise Failed(f"exit status {status}: {' '.join(texts[1].split())[-300:]}")
     return texts[0], texts[1], seconds, rss
@@ -61,7 +61,7 @@ class Hasten:
         self.program, self.name, self.options = program, name, list(options)
 
     def version(self):
-        return subprocess.run([self.program, "--version"], capture_output=True, text=True).stdout.strip()
+        return subprocess.run([self.program, "--version"], capture_output=True, text=True).stdout.split()[-1]
 
     def settings(self, test):
         return [[]]

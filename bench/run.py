@@ -39,6 +39,11 @@ def minutes(models, tests, pairs, n_peers, depth_models, neighbour):
     return total / 60
 
 
+def names(value):
+    """A list of models without the folders of files."""
+    return ",".join(os.path.basename(part) for part in str(value).split(","))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--models", default=MODELS)
@@ -62,7 +67,7 @@ def main():
     if not args.no_neighbour:
         model = "qwen-0.5b" if "qwen-0.5b" in models else models[0]
         steps.append([os.path.join(HERE, "neighbour.py"), *common, "--pairs", str(min(3, args.pairs)), model])
-    shown = [f"--{name} {getattr(args, name.replace('-', '_'))}" for name in ("models", "pairs", "tests", "depth-models")
+    shown = [f"--{name} {names(getattr(args, name.replace('-', '_')))}" for name in ("models", "pairs", "tests", "depth-models")
              if getattr(args, name.replace("-", "_")) != parser.get_default(name.replace("-", "_"))]
     command = " ".join(["bench/run.py", *shown, *(["--no-neighbour"] if args.no_neighbour else [])])
     steps.append([os.path.join(HERE, "report.py"), args.out, "-o", args.report, "--command", command])

@@ -233,7 +233,7 @@ static void attend_pages(void *ctx, int64_t begin, int64_t end, int worker)
         const uint8_t *page = a->first + (size_t)i * a->page_bytes;
         const struct kv_tile t = {.rep = a->rep,
                                   .k = page,
-                                  .v = page + a->page_bytes / 2,
+                                  .v = page + kv_key_bytes(a->rep, a->head),
                                   .next = i + 1 < end ? page + a->page_bytes : NULL};
         a->set->attn_tile(&t, a->head, a->head, a->n_q, w.q, w.vis, 0, w.state, w.o, w.scratch);
     }
@@ -288,7 +288,7 @@ static hasten_status time_attention(struct bench_data *d, const struct kernels *
         out->gbs = (double)a.pages * (double)a.page_bytes / t * 1e-9;
         out->gops = 4.0 * (double)(head * ATTN_TILE * n_q * a.pages) / t * 1e-9;
         out->bus_share = share(out->gbs, l->read_all);
-        out->peak_share = share(out->gops, bench_limits_half(l));
+        out->peak_share = share(out->gops, rep == KV_Q8 ? l->peak[PEAK_INT8].all : bench_limits_half(l));
     } else {
         st = error_set(err, HASTEN_ERR_MEMORY, "timing kernels: out of memory");
     }
@@ -456,20 +456,17 @@ static hasten_status time_type(struct bench_data *d, const struct quant_type *ty
 static hasten_status time_attentions(struct bench_data *d, const struct kernels *set, bool *stop,
                                      struct hasten_error *err)
 {
-    static const struct {
-        enum kv_rep rep;
-        const char *name;
-    } reps[] = {{KV_F16, "f16"}, {KV_F32, "f32"}};
+    static const char *const names[KV_REPS] = {"f16", "f32", "bf16", "q8"}; /* by enum kv_rep */
     static const int64_t shapes[][2] = {{64, 7}, {64, 56}, {128, 6}, {128, 48}, {256, 4}, {256, 32}};
     hasten_status st = HASTEN_OK;
-    for (size_t r = 0; r < sizeof reps / sizeof *reps; r++)
+    for (size_t r = 0; r < KV_REPS; r++)
         for (size_t s = 0; s < sizeof shapes / sizeof *shapes && !*stop; s++) {
             struct bench_kernel_row row;
             char form[32];
             if ((st = cancelled(d->b, err)) ||
-                (st = time_attention(d, set, reps[r].rep, shapes[s][0], shapes[s][1], &row, err)))
+                (st = time_attention(d, set, (enum kv_rep)r, shapes[s][0], shapes[s][1], &row, err)))
                 return st;
-            snprintf(form, sizeof form, "%s d %d", reps[r].name, (int)shapes[s][0]);
+            snprintf(form, sizeof form, "%s d %d", names[r], (int)shapes[s][0]);
             row.form = form;
             *stop = d->b->row(d->b->ctx, &row) != 0;
         }

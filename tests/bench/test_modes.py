@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+"""The modes of `hasten bench` on tiny models: fields, and relations that must hold whatever the machine is doing.
+
+    test_modes.py HASTEN MAKE_TINY WORK"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import unittest
+from pathlib import Path
+
+HASTEN, MAKE_TINY, WORK = sys.argv[1], sys.argv[2], Path(sys.argv[3])
+ENVIRONMENT = {k: v for k, v in os.environ.items() if not k.startswith("HASTEN_")}
+FAMILIES = ["llama", "gemma3"]
+STATS = {"median", "lo", "hi", "level", "mean", "sd", "min", "max"}
+OPERATIONS = ["step", "embed", "norm, quantise", "q, k, v", "rope, store", "attention", "o", "gate, up", "activation",
+              "down", "add", "head", "sampling"]
+
+
+def tiny(family):
+    return str(WORK / f"{family}.gguf")
+
+
+def bench(*args, env=None):
+    r = subprocess.run([HASTEN, "bench", *map(str, args)], capture_output=True, text=True, timeout=200,
+                       env=dict(ENVIRONMENT, **(env or {})))
+    if r.returncode or r.stderr:
+        raise AssertionError(f"{args}: exit status {r.returncode}: {r.stderr}")
+    return r.stdout
+
+
+class Speed(unittest.TestCase):
+    def test_fields(self):
+        for family in FAMILIES:
+            r = json.loads(bench(tiny(family), "-p", 40, "-n", 3, "-d", 70, "-r", 6, "--batch", "1,4", "--no-limits",
+                                 "--json"))
+            self.assertEqual(set(r), {"model", "kernels", "threads", "depth", "repeat", "prefill", "decode", "batch",
+                                      "ttft_ms", "limits"})
+            self.assertIsNone(r["limits"])
+            for part in (r["prefill"], r["decode"], *r["batch"]):
+                self.assertLessEqual({"n", "tps", "bytes", "ops", "gbs", "gops"} | STATS, set(part))
+                self.assertEqual(part["tps"], part["median"])
+                self.assertTrue(0 < part["min"] <= part["lo"] <= part["median"] <= part["hi"] <= part["max"], part)
+                self.assertAlmostEqual(part["level"], 0.96875)
+            self.assertEqual([b["sequences"] for b in r["batch"]], [1, 4])
+
+    def test_costs(self):
+        """What is counted follows from what is done: bytes per pass, operations per row, pages per position."""
+        r = json.loads(bench(tiny("llama"), "-p", 40, "-n", 2, "-d", 70, "-r", 1, "--batch", "1,4", "--no-limits", "--json"))
+        prefill, decode, (one, four) = r["prefill"], r["decode"], r["batch"]
+        weights = prefill["bytes"]["weights"]  # one pass, with the head
+        self.assertEqual(decode["bytes"]["weights"], 2 * weights)
+        self.assertEqual(four["bytes"]["weights"], 2 * weights)
+        self.assertEqual(one["bytes"], decode["bytes"])
+        self.assertEqual(four["bytes"]["kv"], 4 * decode["bytes"]["kv"])
+        self.assertEqual(four["ops"], {k: 4 * v for k, v in decode["ops"].items()})
+        # Positions 70 and 71 see 71 and 72 entries, 70 .. 109 see 71 .. 110.
+        seen = sum(range(71, 111)) / (71 + 72)
+        self.assertAlmostEqual(prefill["ops"]["attention"] / decode["ops"]["attention"], seen)
+        # Two tiles until position 128 for a decode step; one pass of prefill reads them once.
+        self.assertEqual(decode["bytes"]["kv"], 2 * prefill["bytes"]["kv"])
+
+    def test_shares(self):
+        r = json.loads(bench(tiny("llama"), "-p", 40, "-n", 3, "-r", 2, "-t", 1, "--json"))
+        limits = r["limits"]
+        self.assertEqual(limits["threads"], 1)
+        for part in (r["prefill"], r["decode"]):
+            tokens, ops = part["n"], part["ops"]
+            bus = tokens / ((part["bytes"]["weights"] + part["bytes"]["kv"]) / (limits["read"]["all_gbs"] * 1e9))
+            self.assertAlmostEqual(part["bus_tps"] / bus, 1, places=5)
+            self.assertAlmostEqual(part["bus_share"], part["tps"] / bus, places=5)
+            half = max(limits["bf16"]["all_gops"] if limits["bf16"] else 0, limits["f32"]["all_gops"])
+            seconds = (ops["int8"] / limits["int8"]["all_gops"] + (ops["half"] + ops["attention"]) / half +
+                       ops["f32"] / limits["f32"]["all_gops"]) / 1e9
+            self.assertAlmostEqual(part["peak_share"] / (part["tps"] * seconds / tokens), 1, places=5)
+
+    def test_no_decode(self):
+        r = json.loads(bench(tiny("llama"), "-p", 9, "-n", 0, "-r", 1, "--no-limits", "--json"))
+        self.assertEqual((r["decode"]["n"], r["decode"]["tps"]), (0, 0))
+
+    def test_table(self):
+        text = bench(tiny("llama"), "-p", 9, "-n", 2, "-r", 2, "--batch", "3", "--no-limits")
+        for word in ("prefill", "decode ", "decode x3", "first token after"):
+            self.assertIn(word, text)
+
+
+class Limits(unittest.TestCase):
+    def test_roofline(self):
+        r = json.loads(bench("--roofline", "-t", 1, "--json"))
+        self.assertEqual(set(r), {"cpu", "threads", "int8", "bf16", "f32", "read", "curve"})
+        for kind in ("int8", "f32"):
+            self.assertTrue(r[kind]["how"])
+            self.assertGreater(r[kind]["one_gops"], 0)
+            self.assertGreater(r[kind]["all_gops"], 0)
+        read = r["read"]
+        self.assertGreaterEqual(read["all_gbs"], read["median_gbs"])
+        self.assertGreaterEqual(read["buffer_bytes"], 64 << 20)
+        self.assertGreater(len(r["curve"]), 2)
+        self.assertEqual([p["bytes"] for p in r["curve"]], sorted(p["bytes"] for p in r["curve"]))
+
+    def test_masked_cpu(self):
+        r = json.loads(bench("--roofline", "-t", 1, "--json", env={"HASTEN_CPU": "plain"}))
+        self.assertEqual((r["int8"]["how"], r["bf16"]), ("plain C", None))
+
+    def test_kernels_stay_below_the_peak(self):
+        """One thread, so that a busy machine cannot make the peak look lower than what a kernel reaches later."""
+        r = json.loads(bench("--kernels", "--type", "q4_k", "-t", 1, "--json"))
+        rows = r["kernels"]
+        self.assertLessEqual({"reference", "plain"}, {row["set"] for row in rows})
+        self.assertEqual({row["n"] for row in rows}, {1, 4, 16, 512})
+        self.assertEqual({(row["kernel"], row["form"]) for row in rows}, {("matmul", "Q4_K")})
+        for row in rows:
+            self.assertGreater(row["gops"], 0)
+            self.assertLess(row["peak_share"], 1.05, row)
+            self.assertLess(row["bus_share"], 1.25, row)
+            self.assertAlmostEqual(row["peak_share"], row["gops"] / r["limits"]["int8"]["all_gops"], places=5)
+
+
+class Profile(unittest.TestCase):
+    def check_step(self, step, rows):
+        self.assertEqual(step["rows"], rows)
+        self.assertEqual([op["name"] for op in step["operations"]], OPERATIONS)
+        total = sum(op["ms"] + op["waiting_ms"] for op in step["operations"])
+        self.assertAlmostEqual(total, step["sum_ms"], places=6)
+        self.assertAlmostEqual(step["sum_ms"], step["wall_ms"], delta=0.02 * step["wall_ms"] + 0.002)
+        for op in step["operations"]:
+            self.assertGreaterEqual(op["ms"], 0)
+            self.assertGreaterEqual(op["waiting_ms"], 0)
+        worked = {op["name"] for op in step["operations"] if op["ms"] > 0}
+        self.assertLessEqual({"embed", "q, k, v", "attention", "gate, up", "down", "head"}, worked)
+
+    def test_sums_to_the_whole(self):
+        for family in FAMILIES:
+            for threads in (1, 2):
+                r = json.loads(bench(tiny(family), "--profile", "-p", 60, "-n", 9, "-d", 20, "-r", 3, "-t", threads, "--json"))
+                self.assertEqual(set(r), {"model", "kernels", "threads", "depth", "chunk", "token"})
+                self.check_step(r["chunk"], 60)
+                self.check_step(r["token"], 1)
+
+    def test_table(self):
+        text = bench(tiny("llama"), "--profile", "-p", 8, "-n", 2, "-r", 1)
+        for name in OPERATIONS + ["sum", "chunk, 8 rows", "token, 1 row"]:
+            self.assertIn(name, text)
+
+
+if __name__ == "__main__":
+    shutil.rmtree(WORK, ignore_errors=True)
+    WORK.mkdir(parents=True)
+    for seed, name in enumerate(FAMILIES, 1):
+        subprocess.run([MAKE_TINY, name, str(seed), tiny(name)], check=True)
+    unittest.main(argv=sys.argv[:1])

@@ -1,0 +1,17 @@
+# Modes of bench that exclude each other, and values that mean nothing: exit 2 before anything is measured.
+run() {
+    hasten bench "$@"
+    echo $?
+}
+run --roofline smollm2
+run --kernels -m smollm2
+run --roofline --kernels
+run --kernels --type q9_k
+run --type q4_k $TINY/llama.gguf
+run $TINY/llama.gguf --batch 4,
+run $TINY/llama.gguf --batch 0
+run $TINY/llama.gguf --batch 4x16
+run $TINY/llama.gguf --batch 1,2,3,4,5,6,7,8,9
+run $TINY/llama.gguf -d 500 -p 20 -n 4 -c 510
+run $TINY/llama.gguf --profile -p 600 -b 64
+run $TINY/llama.gguf -r 0
