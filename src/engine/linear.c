@@ -2,6 +2,7 @@
  * quantisation) is done once for the group, then all their output rows are one loop over panels of 16.
  * Work is split over output rows only, so who computes what never shows in the bits. */
 #include "engine/engine.h"
+#include <string.h>
 
 #define MAX_GROUP 4
 
@@ -11,7 +12,6 @@ struct group {
     const struct linear *lin;
     int32_t n, n_lin, n_forms;
     enum act_form forms[3];
-    int64_t first_panel[MAX_GROUP + 1]; /* panels of matrix j are [first_panel[j], first_panel[j + 1]) */
 };
 
 static size_t row_bytes(const struct group *g, enum act_form f)
@@ -37,25 +37,72 @@ static void prepare_rows(void *ctx, int64_t begin, int64_t end, int worker)
     }
 }
 
-static void multiply_panels(void *ctx, int64_t begin, int64_t end, int worker)
+/* The loop over panels, for a worker that may come too late (pool.h): by value, and pointing only to what lives
+ * as long as the engine. */
+struct product {
+    const struct hasten_engine *e;
+    const struct weight *w[MAX_GROUP];
+    float *y[MAX_GROUP];
+    int64_t first_panel[MAX_GROUP + 1]; /* panels of matrix j are [first_panel[j], first_panel[j + 1]) */
+    int64_t k;
+    int32_t n, n_lin;
+};
+
+_Static_assert(sizeof(struct product) <= POOL_CTX_BYTES, "a product is the ctx of a staged loop");
+
+/* Rows [row0, row1) of a matrix: what panels [begin, end) of a product have of it. */
+struct part {
+    int64_t row0, row1;
+};
+
+static struct part part_of(const struct product *p, int32_t j, int64_t begin, int64_t end)
 {
-    const struct group *g = ctx;
-    const struct kernels *kn = g->e->kernels;
-    uint8_t *scratch = g->e->buf.scratch + (size_t)worker * g->e->buf.scratch_bytes;
-    for (int32_t j = 0; j < g->n_lin; j++) {
-        int64_t p0 = begin > g->first_panel[j] ? begin : g->first_panel[j];
-        int64_t p1 = end < g->first_panel[j + 1] ? end : g->first_panel[j + 1];
-        if (p0 >= p1)
+    const int64_t p0 = begin > p->first_panel[j] ? begin : p->first_panel[j];
+    const int64_t p1 = end < p->first_panel[j + 1] ? end : p->first_panel[j + 1];
+    const int64_t row0 = (p0 - p->first_panel[j]) * PANEL_ROWS, row1 = (p1 - p->first_panel[j]) * PANEL_ROWS;
+    return (struct part){row0, row1 < p->w[j]->n_rows ? row1 : p->w[j]->n_rows};
+}
+
+/* Staged results lie as [matrix][row of the pass][row of the part]. */
+static void multiply_panels(const void *ctx, int64_t begin, int64_t end, int worker, void *stage)
+{
+    const struct product *p = ctx;
+    const struct kernels *kn = p->e->kernels;
+    uint8_t *scratch = p->e->buf.scratch + (size_t)worker * p->e->buf.scratch_bytes;
+    float *staged = stage;
+    for (int32_t j = 0; j < p->n_lin; j++) {
+        const struct part r = part_of(p, j, begin, end);
+        if (r.row0 >= r.row1)
             continue;
-        const struct weight *w = g->lin[j].w;
-        const int64_t row0 = (p0 - g->first_panel[j]) * PANEL_ROWS,
-                      row1 = (p1 - g->first_panel[j]) * PANEL_ROWS;
-        const enum act_form f = kn->form_of(w->type, w->k);
-        const struct act a = {
-            .form = f, .n = g->n, .k = g->in->k, .rows = g->e->buf.act[f], .row_stride = row_bytes(g, f)};
-        kn->matmul(w, &a, row0, row1 < w->n_rows ? row1 : w->n_rows, g->lin[j].y, w->n_rows, scratch);
+        const enum act_form f = kn->form_of(p->w[j]->type, p->k);
+        const struct act a = {.form = f,
+                              .n = p->n,
+                              .k = p->k,
+                              .rows = p->e->buf.act[f],
+                              .row_stride = kn->act_row_bytes(f, p->k)};
+        if (!stage) {
+            kn->matmul(p->w[j], &a, r.row0, r.row1, p->y[j], p->w[j]->n_rows, scratch);
+            continue;
+        }
+        const int64_t width = r.row1 - r.row0;
+        kn->matmul(p->w[j], &a, r.row0, r.row1, staged - r.row0, width, scratch);
+        staged += p->n * width;
     }
 }
+
+static void publish_panels(const void *ctx, int64_t begin, int64_t end, const void *stage)
+{
+    const struct product *p = ctx;
+    const float *staged = stage;
+    for (int32_t j = 0; j < p->n_lin; j++) {
+        const struct part r = part_of(p, j, begin, end);
+        const int64_t width = r.row1 - r.row0;
+        for (int64_t i = 0; i < p->n && width > 0; i++, staged += width)
+            memcpy(p->y[j] + i * p->w[j]->n_rows + r.row0, staged, (size_t)width * sizeof *staged);
+    }
+}
+
+static const struct pool_staged panels_job = {multiply_panels, publish_panels};
 
 static void collect_forms(struct group *g)
 {
@@ -85,27 +132,38 @@ static void tell_taps(const struct group *g)
         s->fn(s->ctx, &in);
 }
 
-/* Panels that a worker claims at once: some dozen claims a worker, but not below about 4 µs of work each. */
-static int64_t panels_per_claim(const struct group *g, int64_t n_panels)
+static void multiply_in_place(void *ctx, int64_t begin, int64_t end, int worker)
 {
-    const int64_t macs = PANEL_ROWS * g->in->k * g->n;
+    multiply_panels(ctx, begin, end, worker, NULL);
+}
+
+/* A claim is not below about 4 µs of work. */
+static void multiply(struct product *p)
+{
+    const int64_t n_panels = p->first_panel[p->n_lin], macs = PANEL_ROWS * p->k * p->n;
     const int64_t least = 1 + 200000 / (macs > 0 ? macs : 1);
-    const int64_t share = n_panels / (12 * g->e->settings.n_threads);
-    return share > least ? share : least;
+    const int64_t most = POOL_STAGE_BYTES / (PANEL_ROWS * (int64_t)sizeof(float) * p->n);
+    if (most >= least)
+        pool_for_staged(p->e->pool, n_panels, least, most, &panels_job, p, sizeof *p);
+    else
+        pool_for(p->e->pool, n_panels, least, multiply_in_place, p);
 }
 
 void linear_group(struct hasten_engine *e, const struct linear_input *in, int32_t n, const struct linear *lin,
                   int32_t n_lin)
 {
     struct group g = {.e = e, .in = in, .lin = lin, .n = n, .n_lin = n_lin};
+    struct product p = {.e = e, .k = in->k, .n = n, .n_lin = n_lin};
     collect_forms(&g);
     pool_for(e->pool, n, 4, prepare_rows, &g);
     engine_lap(e, ENGINE_OP_PREPARE);
     if (e->taps.linear_input)
         tell_taps(&g);
     for (int32_t j = 0; j < n_lin; j++) {
-        g.first_panel[j + 1] = g.first_panel[j] + (lin[j].w->n_rows + PANEL_ROWS - 1) / PANEL_ROWS;
+        p.w[j] = lin[j].w;
+        p.y[j] = lin[j].y;
+        p.first_panel[j + 1] = p.first_panel[j] + (lin[j].w->n_rows + PANEL_ROWS - 1) / PANEL_ROWS;
         e->counters.weight_bytes += (uint64_t)lin[j].w->n_rows * (uint64_t)lin[j].w->row_bytes;
     }
-    pool_for(e->pool, g.first_panel[n_lin], panels_per_claim(&g, g.first_panel[n_lin]), multiply_panels, &g);
+    multiply(&p);
 }
