@@ -73,9 +73,10 @@ static hasten_status check_parsed(const struct option_group *groups, int n_group
         if (pos->n > 0 && option_on_line(&groups[i], "model"))
             return error_set(err, HASTEN_ERR_USAGE, "both --model and '%s' (expected one MODEL)",
                              pos->items[0]);
-    if (cpu && *cpu && strcmp(cpu, "plain") != 0 && strcmp(cpu, "avx2") != 0 && strcmp(cpu, "avx512") != 0)
+    if (cpu && *cpu && strcmp(cpu, "plain") != 0 && strcmp(cpu, "avx2") != 0 && strcmp(cpu, "avx512") != 0 &&
+        strcmp(cpu, "neon") != 0)
         return error_set(err, HASTEN_ERR_USAGE,
-                         "environment HASTEN_CPU: unknown value '%s' (expected plain, avx2 or avx512)", cpu);
+                         "environment HASTEN_CPU: unknown value '%s' (expected plain, avx2, avx512 or neon)", cpu);
     return HASTEN_OK;
 }
 
