@@ -21,7 +21,13 @@
                              : CLOBBERS, "cc");                                                              \
     } while (0)
 
-__attribute__((target("arch=armv8.2-a+dotprod"))) static void run_sdot(int64_t rounds)
+#ifdef __clang__
+#define WITH_SDOT __attribute__((target("dotprod")))
+#else
+#define WITH_SDOT __attribute__((target("arch=armv8.2-a+dotprod")))
+#endif
+
+WITH_SDOT static void run_sdot(int64_t rounds)
 {
     LOOP(SDOT);
 }
