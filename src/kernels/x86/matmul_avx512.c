@@ -176,9 +176,8 @@ static void multiply_panels(struct job *j, const struct act *a, int64_t col, int
         for (int64_t c = 0; c < n; c += SOME_COLUMNS) {
             const int64_t some = n - c < SOME_COLUMNS ? n - c : SOME_COLUMNS;
             struct sums *s = j->sums + c * PANEL_GROUP;
-            if (k == 0)
-                memset(s, 0, (size_t)some * PANEL_GROUP * sizeof *s);
-            j->f->multiply(j->tiles, j->n_panels, end - k, x + (size_t)c * a->row_stride, a->row_stride, some, s);
+            j->f->multiply(j->tiles, j->n_panels, end - k, x + (size_t)c * a->row_stride, a->row_stride, some,
+                           k == 0, s);
             if (end == j->w->k)
                 store_columns(j, s, some, y + (col + c) * ldy, ldy);
         }

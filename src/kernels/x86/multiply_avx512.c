@@ -77,12 +77,14 @@ MATH_INLINE void two_dots(int n_panels, int n, size_t neg, int j, int n_vec, con
 
 /* ---- ACT_Q8_32 --------------------------------------------------------------------------------- */
 
+/* old, here and below: 0 where sums begin with these values of k, else all ones. */
+
 /* acc2 += m d_x sum(q_x), for all blocks of one column. */
 MATH_INLINE void multiply_mins_32(int n_panels, int n_blocks, const struct tile_q8 *t, const uint8_t *x,
-                                  struct sums *s)
+                                  __mmask16 old, struct sums *s)
 {
     __m512 acc2[PANEL_GROUP];
-    EACH(p, n_panels) acc2[p] = _mm512_load_ps(s[p].acc2);
+    EACH(p, n_panels) acc2[p] = _mm512_maskz_load_ps(old, s[p].acc2);
     for (int b = 0; b < n_blocks; b++) {
         const __m512 ds = broadcast_f32(x + offsetof(struct act_block_32, ds) + 4 * b);
         EACH(p, n_panels) acc2[p] = _mm512_fmadd_ps(_mm512_load_ps(t[p].m[b]), ds, acc2[p]);
@@ -104,13 +106,13 @@ MATH_INLINE void fold_32(int n_panels, int n, int b, const struct tile_q8 *t,
 }
 
 MATH_INLINE void multiply_32(int n_panels, int n, size_t neg, bool mins, const struct tile_q8 *t, int64_t k,
-                             const uint8_t *const x[COLUMN_GROUP], struct sums *s)
+                             const uint8_t *const x[COLUMN_GROUP], __mmask16 old, struct sums *s)
 {
     const int n_blocks = (int)(k / 32);
     __m512 acc[PANEL_GROUP][COLUMN_GROUP];
     dots first, second;
     int b = 0;
-    EACH(c, n) EACH(p, n_panels) acc[p][c] = _mm512_load_ps(s[c * PANEL_GROUP + p].acc);
+    EACH(c, n) EACH(p, n_panels) acc[p][c] = _mm512_maskz_load_ps(old, s[c * PANEL_GROUP + p].acc);
     for (; b + 2 <= n_blocks; b += 2) {
         two_dots(n_panels, n, neg, b, 8, t, x, first, second);
         fold_32(n_panels, n, b, t, x, first, acc);
@@ -123,7 +125,7 @@ MATH_INLINE void multiply_32(int n_panels, int n, size_t neg, bool mins, const s
     }
     EACH(c, n) EACH(p, n_panels) _mm512_store_ps(s[c * PANEL_GROUP + p].acc, acc[p][c]);
     if (mins)
-        EACH(c, n) multiply_mins_32(n_panels, n_blocks, t, x[c], &s[c * PANEL_GROUP]);
+        EACH(c, n) multiply_mins_32(n_panels, n_blocks, t, x[c], old, &s[c * PANEL_GROUP]);
 }
 
 /* ---- ACT_Q8_256 -------------------------------------------------------------------------------- */
@@ -135,7 +137,7 @@ MATH_INLINE void multiply_32(int n_panels, int n, size_t neg, bool mins, const s
  * sums of activations stand at byte offset sums. paired: 8 * scale times these sums is part of total. */
 MATH_INLINE void finish_256(int n_panels, int n, int n_min_pairs, size_t sums, bool paired,
                             const struct tile_q8 *t, const uint8_t *const x[COLUMN_GROUP], dots total,
-                            struct sums *s)
+                            __mmask16 old, struct sums *s)
 {
     EACH(c, n)
     {
@@ -156,12 +158,12 @@ MATH_INLINE void finish_256(int n_panels, int n, int n_min_pairs, size_t sums, b
         {
             struct sums *to = &s[c * PANEL_GROUP + p];
             const __m512 d = _mm512_mul_ps(_mm512_load_ps(t[p].d[0]), dx);
-            _mm512_store_ps(to->acc,
-                            _mm512_fmadd_ps(d, _mm512_cvtepi32_ps(total[p][c]), _mm512_load_ps(to->acc)));
+            _mm512_store_ps(to->acc, _mm512_fmadd_ps(d, _mm512_cvtepi32_ps(total[p][c]),
+                                                     _mm512_maskz_load_ps(old, to->acc)));
             if (n_min_pairs) {
                 const __m512 dmin = _mm512_mul_ps(_mm512_load_ps(t[p].m[0]), dx);
-                _mm512_store_ps(to->acc2,
-                                _mm512_fmadd_ps(dmin, _mm512_cvtepi32_ps(min[p]), _mm512_load_ps(to->acc2)));
+                _mm512_store_ps(to->acc2, _mm512_fmadd_ps(dmin, _mm512_cvtepi32_ps(min[p]),
+                                                          _mm512_maskz_load_ps(old, to->acc2)));
             }
         }
     }
@@ -169,7 +171,7 @@ MATH_INLINE void finish_256(int n_panels, int n, int n_min_pairs, size_t sums, b
 
 /* Scales are part of the quants. */
 MATH_INLINE void multiply_whole(int n_panels, int n, size_t neg, int n_min_pairs, const struct tile_q8 *t,
-                                const uint8_t *const x[COLUMN_GROUP], struct sums *s)
+                                const uint8_t *const x[COLUMN_GROUP], __mmask16 old, struct sums *s)
 {
     dots first, second;
     start_dots(n_panels, n, neg, 0, x, first);
@@ -181,12 +183,13 @@ MATH_INLINE void multiply_whole(int n_panels, int n, size_t neg, int n_min_pairs
         add_vector(n_panels, n, v + 3, t, x, second);
     }
     EACH(c, n) EACH(p, n_panels) first[p][c] = _mm512_add_epi32(first[p][c], second[p][c]);
-    finish_256(n_panels, n, n_min_pairs, SUMS_16, false, t, x, first, s);
+    finish_256(n_panels, n, n_min_pairs, SUMS_16, false, t, x, first, old, s);
 }
 
 /* Each sub-block's sum is multiplied by its scale. */
 MATH_INLINE void multiply_scaled(int n_panels, int n, int sub, size_t neg, int n_min_pairs,
-                                 const struct tile_q8 *t, const uint8_t *const x[COLUMN_GROUP], struct sums *s)
+                                 const struct tile_q8 *t, const uint8_t *const x[COLUMN_GROUP], __mmask16 old,
+                                 struct sums *s)
 {
     dots total, first, second;
     EACH(c, n) EACH(p, n_panels) total[p][c] = _mm512_setzero_si512();
@@ -202,13 +205,13 @@ MATH_INLINE void multiply_scaled(int n_panels, int n, int sub, size_t neg, int n
             }
         }
     }
-    finish_256(n_panels, n, n_min_pairs, SUMS_32, false, t, x, total, s);
+    finish_256(n_panels, n, n_min_pairs, SUMS_32, false, t, x, total, old, s);
 }
 
 /* Q4_K: sum_j scale_j * sum_j(q x) = sum_j scale_j * sum_j((q - 8) x) + sum_j 8 scale_j * sum_j(x). The inner
  * sums are at most 32 * 8 * 127 < 2^15, so that two of them are multiplied by one vpdpwssd. */
 MATH_INLINE void multiply_paired(int n_panels, int n, const struct tile_q8 *t,
-                                 const uint8_t *const x[COLUMN_GROUP], struct sums *s)
+                                 const uint8_t *const x[COLUMN_GROUP], __mmask16 old, struct sums *s)
 {
     const size_t neg = offsetof(struct act_block_256, neg8);
     const __mmask32 even = 0x55555555;
@@ -227,16 +230,16 @@ MATH_INLINE void multiply_paired(int n_panels, int n, const struct tile_q8 *t,
             }
         }
     }
-    finish_256(n_panels, n, 4, SUMS_32, true, t, x, total, s);
+    finish_256(n_panels, n, 4, SUMS_32, true, t, x, total, old, s);
 }
 
 /* ---- ACT_F32 ----------------------------------------------------------------------------------- */
 
 MATH_INLINE void multiply_floats(int n_panels, int n, const struct tile_f32 *t, int64_t k,
-                                 const uint8_t *const x[COLUMN_GROUP], struct sums *s)
+                                 const uint8_t *const x[COLUMN_GROUP], __mmask16 old, struct sums *s)
 {
     __m512 acc[PANEL_GROUP][COLUMN_GROUP];
-    EACH(c, n) EACH(p, n_panels) acc[p][c] = _mm512_load_ps(s[c * PANEL_GROUP + p].acc);
+    EACH(c, n) EACH(p, n_panels) acc[p][c] = _mm512_maskz_load_ps(old, s[c * PANEL_GROUP + p].acc);
     for (int64_t i = 0; i < k; i++) {
         __m512 w[PANEL_GROUP];
         EACH(p, n_panels) w[p] = _mm512_load_ps(t[p].w[i]);
@@ -251,9 +254,11 @@ MATH_INLINE void multiply_floats(int n_panels, int n, const struct tile_f32 *t, 
 
 /* ---- one compiled body per number of panels and columns ---------------------------------------- */
 
-/* All tiles of one group of columns. Bodies see t, tile_k (the values of k in the tile), xs and s. */
+/* All tiles of one group of columns. Bodies see t, tile_k (the values of k in the tile),
+ * xs, s, and old: which lanes of s hold something. */
 #define FOR_TILES(panels, columns, BODY)                                                                     \
     do {                                                                                                     \
+        __mmask16 old = begin ? 0 : 0xffff;                                                                  \
         const uint8_t *xs[COLUMN_GROUP];                                                                     \
         for (int c = 0; c < columns; c++)                                                                    \
             xs[c] = x + (size_t)c * stride;                                                                  \
@@ -263,6 +268,7 @@ MATH_INLINE void multiply_floats(int n_panels, int n, const struct tile_f32 *t, 
                 for (int c = 0; c < columns; c++)                                                            \
                     prefetch_block(xs[c] + columns * stride, TILE_BYTES_OF_X);                               \
             BODY(panels, columns);                                                                           \
+            old = 0xffff;                                                                                    \
             for (int c = 0; c < columns; c++)                                                                \
                 xs[c] += TILE_STEP_OF_X;                                                                     \
             (void)tile_k;                                                                                    \
@@ -293,16 +299,16 @@ MATH_INLINE void multiply_floats(int n_panels, int n, const struct tile_f32 *t, 
 #define NEG_32(field) offsetof(struct act_block_32, field)
 #define AT_256(field) offsetof(struct act_block_256, field)
 
-#define BODY_Q4_0(p, n) multiply_32(p, n, NEG_32(neg8), false, t, tile_k, xs, s)
-#define BODY_Q5_0(p, n) multiply_32(p, n, NEG_32(neg16), false, t, tile_k, xs, s)
-#define BODY_Q8_0(p, n) multiply_32(p, n, NEG_32(neg128), false, t, tile_k, xs, s)
-#define BODY_Q45_1(p, n) multiply_32(p, n, NO_OFFSET, true, t, tile_k, xs, s)
-#define BODY_Q2_K(p, n) multiply_whole(p, n, NO_OFFSET, 8, t, xs, s)
-#define BODY_Q3_K(p, n) multiply_whole(p, n, AT_256(neg124), 0, t, xs, s)
-#define BODY_Q4_K(p, n) multiply_paired(p, n, t, xs, s)
-#define BODY_Q5_K(p, n) multiply_scaled(p, n, 32, NO_OFFSET, 4, t, xs, s)
-#define BODY_Q6_K(p, n) multiply_scaled(p, n, 16, AT_256(neg32), 0, t, xs, s)
-#define BODY_F32(p, n) multiply_floats(p, n, t, tile_k, xs, s)
+#define BODY_Q4_0(p, n) multiply_32(p, n, NEG_32(neg8), false, t, tile_k, xs, old, s)
+#define BODY_Q5_0(p, n) multiply_32(p, n, NEG_32(neg16), false, t, tile_k, xs, old, s)
+#define BODY_Q8_0(p, n) multiply_32(p, n, NEG_32(neg128), false, t, tile_k, xs, old, s)
+#define BODY_Q45_1(p, n) multiply_32(p, n, NO_OFFSET, true, t, tile_k, xs, old, s)
+#define BODY_Q2_K(p, n) multiply_whole(p, n, NO_OFFSET, 8, t, xs, old, s)
+#define BODY_Q3_K(p, n) multiply_whole(p, n, AT_256(neg124), 0, t, xs, old, s)
+#define BODY_Q4_K(p, n) multiply_paired(p, n, t, xs, old, s)
+#define BODY_Q5_K(p, n) multiply_scaled(p, n, 32, NO_OFFSET, 4, t, xs, old, s)
+#define BODY_Q6_K(p, n) multiply_scaled(p, n, 16, AT_256(neg32), 0, t, xs, old, s)
+#define BODY_F32(p, n) multiply_floats(p, n, t, tile_k, xs, old, s)
 
 #define TILE_OF_K TILE_K
 #define TILE_STEP_OF_X ACT_BLOCK_BYTES

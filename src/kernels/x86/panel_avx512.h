@@ -47,9 +47,9 @@ typedef void (*unpack_fn)(const uint8_t *src, size_t stride, int64_t k, void *ti
 
 /* Multiplies tiles of n_panels panels (1 or 2) by n columns, k values. tiles: [k / tile's k, rounded
  * up][PANEL_GROUP]. x: the activation blocks (or floats) of the first column, the next column's stride bytes
- * on. s: [n][PANEL_GROUP]. */
+ * on. s: [n][PANEL_GROUP], added to, or set if begin. */
 typedef void (*multiply_fn)(const void *tiles, int n_panels, int64_t k, const uint8_t *x, size_t stride,
-                            int64_t n, struct sums *s);
+                            int64_t n, bool begin, struct sums *s);
 
 enum tile_kind {
     TILE_Q8,
@@ -85,7 +85,7 @@ void unpack_q6_k_avx512(const uint8_t *src, size_t stride, int64_t k, void *tile
 
 #define DECLARE_MULTIPLY(name)                                                                               \
     void name##_avx512(const void *tiles, int n_panels, int64_t k, const uint8_t *x, size_t stride,          \
-                       int64_t n, struct sums *s)
+                       int64_t n, bool begin, struct sums *s)
 DECLARE_MULTIPLY(multiply_f32);
 DECLARE_MULTIPLY(multiply_q4_0);
 DECLARE_MULTIPLY(multiply_q5_0);
