@@ -232,23 +232,61 @@ hasten_status chat_turn(struct chat *c, const char *text, size_t len, answer_fn 
     return HASTEN_OK;
 }
 
-bool chat_take_back(struct chat *c, struct buf *out)
+bool chat_can_repeat(const struct chat *c)
 {
-    size_t n = json_array_size(c->messages);
-    if (!c->prompter) {
-        if (!c->answered || buf_put(out, c->said.data ? c->said.data : "", c->said.len))
-            return false;
-        c->ids.n = c->asked_at;
-        c->answered = false;
-        return true;
-    }
-    if (n < (size_t)has_system(c) + 2)
-        return false;
-    const json_t *question = json_object_get(json_array_get(c->messages, n - 2), "content");
-    if (buf_put(out, json_string_value(question), json_string_length(question)))
-        return false;
-    json_array_remove(c->messages, n - 1);
-    json_array_remove(c->messages, n - 2);
+    return c->prompter ? json_array_size(c->messages) >= (size_t)has_system(c) + 2 : c->answered;
+}
+
+static hasten_status repeat_rendered(struct chat *c, answer_fn show, void *show_ctx, struct answer *out,
+                                     struct hasten_error *err)
+{
+    const size_t n = json_array_size(c->messages);
+    json_t *before = c->messages, *shorter = json_copy(before);
+    if (!shorter)
+        return no_memory(err);
+    const json_t *question = json_object_get(json_array_get(before, n - 2), "content");
+    json_array_remove(shorter, n - 1);
+    json_array_remove(shorter, n - 2);
+    c->messages = shorter;
     forget_text(c);
-    return true;
+    hasten_status st =
+        chat_turn(c, json_string_value(question), json_string_length(question), show, show_ctx, out, err);
+    if (st) {
+        json_decref(c->messages);
+        c->messages = before;
+    } else {
+        json_decref(before);
+    }
+    return st;
+}
+
+/* Raw, the transcript is nowhere but in the ids: those of the question and its answer are kept meanwhile. */
+static hasten_status repeat_raw(struct chat *c, answer_fn show, void *show_ctx, struct answer *out,
+                                struct hasten_error *err)
+{
+    struct tokens ids = {0};
+    struct buf question = {0};
+    int bad = buf_put(&question, c->said.data ? c->said.data : "", c->said.len);
+    for (int64_t i = 0; i < c->ids.n && !bad; i++)
+        bad = tokens_push(&ids, c->ids.ids[i]);
+    hasten_status st = bad ? no_memory(err) : HASTEN_OK;
+    if (!st) {
+        c->ids.n = c->asked_at;
+        st = chat_turn(c, question.data, question.len, show, show_ctx, out, err);
+        if (st) {
+            struct tokens shorter = c->ids;
+            c->ids = ids;
+            ids = shorter;
+        }
+    }
+    tokens_free(&ids);
+    buf_free(&question);
+    return st;
+}
+
+hasten_status chat_repeat(struct chat *c, answer_fn show, void *show_ctx, struct answer *out,
+                          struct hasten_error *err)
+{
+    return c->prompter ? repeat_rendered(c, show, show_ctx, out, err)
+                       : repeat_raw(c, show, show_ctx, out, err);
 }

@@ -26,8 +26,10 @@ hasten_status chat_turn(struct chat *c, const char *text, size_t len, answer_fn 
                         struct answer *out, struct hasten_error *err);
 /* Forgets the conversation but the system message; system non-NULL: replaces it ("" removes it). */
 hasten_status chat_restart(struct chat *c, const char *system, struct hasten_error *err);
-/* Takes the last answer and its question back. out: the question (appended). False: there is none. */
-bool chat_take_back(struct chat *c, struct buf *out);
+bool chat_can_repeat(const struct chat *c); /* is there a last answer? */
+/* Answers the last question again, in place of its answer. When that fails the conversation is as it was. */
+hasten_status chat_repeat(struct chat *c, answer_fn show, void *show_ctx, struct answer *out,
+                          struct hasten_error *err);
 
 /* The loop on a terminal; returns an exit status. */
 int chat_loop(struct chat *c);

@@ -66,11 +66,13 @@ static int show_on_stdout(void *ctx, const char *bytes, size_t len)
     return cli_out(bytes, len);
 }
 
+/* Answers text; NULL: the last question again. */
 static void say(struct chat *c, const char *text, size_t len)
 {
     struct answer a = {0};
     struct hasten_error err;
-    hasten_status st = chat_turn(c, text, len, show_on_stdout, NULL, &a, &err);
+    hasten_status st = text ? chat_turn(c, text, len, show_on_stdout, NULL, &a, &err)
+                            : chat_repeat(c, show_on_stdout, NULL, &a, &err);
     cli_out("\n", 1);
     if (st) {
         cli_fail(&err);
@@ -89,14 +91,12 @@ static void say(struct chat *c, const char *text, size_t len)
 
 static void regenerate(struct chat *c)
 {
-    struct buf question = {0};
-    if (chat_take_back(c, &question)) {
-        c->law->settings.stream++; /* other noise, or the answer would be the same */
-        say(c, question.data ? question.data : "", question.len);
-    } else {
+    if (!chat_can_repeat(c)) {
         ui_note(c->ui, "there is no answer to write again");
+        return;
     }
-    buf_free(&question);
+    c->law->settings.stream++; /* other noise, or the answer would be the same */
+    say(c, NULL, 0);
 }
 
 static void restart(struct chat *c, const char *system)

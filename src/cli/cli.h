@@ -67,6 +67,10 @@ void interrupt_clear(void);
 
 /* A JSON string of any bytes: what is not UTF-8 becomes U+FFFD. A new reference, NULL when out of memory. */
 struct json_t *json_bytes(const char *data, size_t len);
+/* Add a new reference, NULL when it could not be made, to the list or the object *to; takes it in any case. When
+ * anything fails *to is released and NULL, so that a builder looks once, at the end. */
+void json_add(struct json_t **to, struct json_t *v);
+void json_put(struct json_t **to, const char *key, struct json_t *v);
 /* A JSON file, or stdin for "-". */
 hasten_status cli_read_json(const char *path, struct json_t **out, struct hasten_error *err);
 /* Prints v as one line on stdout and releases it (NULL: out of memory). Returns an exit status. */

@@ -43,6 +43,7 @@ struct evaluation {
     struct ui *ui;
     struct tokens ids;
     struct file *out; /* NULL: no logits wanted in a file */
+    struct buf part;  /* path of out until it is whole; empty: out is the file asked for */
     bool to_stdout;   /* --logits -: rows on stdout, the result on stderr */
     int64_t window;   /* first token of the current window */
     int64_t n_scored;
@@ -168,6 +169,8 @@ static int report(const struct evaluation *e, int32_t n_ctx, int32_t stride)
                           "every token after the first of a window that no earlier window scored", "kernels",
                           hasten_engine_kernels(e->s.engine), "threads",
                           (int)hasten_engine_n_threads(e->s.engine), "ms", ms));
+    if (e->to_stdout && e->ui->quiet) /* on stderr it is a note */
+        return cli_finish(0);
     fprintf(to, "ppl          %.4f\nnll          %.6f\nscored       %" PRId64 " of %" PRId64 " tokens\n",
             exp(nll), nll, e->n_scored, e->ids.n);
     fprintf(to, "convention   windows of %d every %d, each from an empty context; scored: %s\n", (int)n_ctx,
@@ -179,16 +182,47 @@ static int report(const struct evaluation *e, int32_t n_ctx, int32_t stride)
     return cli_finish(0);
 }
 
-/* The output must not be one of the inputs: opening it would empty them (and the model is mapped). */
-static hasten_status check_output(const struct evaluation *e, struct hasten_error *err)
+/* An output must not be one of the inputs: opening it would empty them (and the model is mapped). */
+static hasten_status check_output(const struct evaluation *e, const char *path, struct hasten_error *err)
 {
     const char *inputs[] = {e->s.path.data, e->args->ppl, e->args->ids};
     for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++)
-        if (inputs[i] && file_same(inputs[i], e->args->logits))
+        if (inputs[i] && file_same(inputs[i], path))
             return error_set(err, HASTEN_ERR_USAGE,
-                             "eval: --logits %s is the input %s (expected another file)", e->args->logits,
-                             inputs[i]);
+                             "eval: --logits %s is the input %s (expected another file)", path, inputs[i]);
     return HASTEN_OK;
+}
+
+/* A file is written beside its place and moved there when it is whole; a device or a pipe is written as it is. */
+static hasten_status open_output(struct evaluation *e, struct hasten_error *err)
+{
+    const char *path = e->args->logits;
+    hasten_status st = check_output(e, path, err);
+    enum file_kind kind = file_kind(path);
+    if (st || kind == FILE_OTHER || kind == FILE_FOLDER)
+        return st ? st : file_open(path, FILE_WRITE_TRUNC, &e->out, err);
+    if (buf_printf(&e->part, "%s.part", path))
+        return error_set(err, HASTEN_ERR_MEMORY, "eval: out of memory");
+    st = check_output(e, e->part.data, err);
+    st = st ? st : file_open(e->part.data, FILE_WRITE_TRUNC, &e->out, err);
+    if (st)
+        buf_clear(&e->part);
+    return st;
+}
+
+/* st: how the evaluation ended. */
+static hasten_status close_output(struct evaluation *e, hasten_status st, struct hasten_error *err)
+{
+    struct hasten_error ignored;
+    if (!st && e->out)
+        st = file_sync(e->out, err);
+    file_close(e->out);
+    if (e->part.len && !st)
+        st = file_rename(e->part.data, e->args->logits, err);
+    if (e->part.len && st)
+        file_unlink(e->part.data, &ignored);
+    buf_free(&e->part);
+    return st;
 }
 
 static int eval(struct eval_args *a, const struct option_group *groups, const char *model)
@@ -214,16 +248,12 @@ static int eval(struct eval_args *a, const struct option_group *groups, const ch
     if (!st)
         st = read_tokens(&e, &err);
     if (!st && a->logits && !e.to_stdout)
-        st = check_output(&e, &err);
-    if (!st && a->logits && !e.to_stdout)
-        st = file_open(a->logits, FILE_WRITE_TRUNC, &e.out, &err);
+        st = open_output(&e, &err);
     e.n_to_score = st ? 0 : count_targets(e.ids.n, n_ctx, stride);
     if (!st)
         st = run_windows(&e, n_ctx, stride, &err);
-    if (!st && e.out)
-        st = file_sync(e.out, &err);
+    st = close_output(&e, st, &err);
     int rc = st ? cli_fail(&err) : report(&e, n_ctx, stride);
-    file_close(e.out);
     tokens_free(&e.ids);
     session_close(&e.s);
     return rc;

@@ -116,31 +116,23 @@ static json_t *value_json(const struct gguf *g, int64_t i)
         return scalar_json(&v);
     }
     json_t *first = json_array();
-    int bad = 0;
     for (int64_t k = 0; k < n && k < SHOWN_ELEMENTS && type != GGUF_ARRAY; k++) {
         gguf_value_at(g, i, k, &v);
-        bad |= json_array_append_new(first, scalar_json(&v));
+        json_add(&first, scalar_json(&v));
     }
-    json_t *out =
-        json_pack("{s:I, s:s, s:o}", "n", (json_int_t)n, "type", gguf_value_type_name(type), "first", first);
-    if (bad)
-        json_decref(out);
-    return bad ? NULL : out;
+    return json_pack("{s:I, s:s, s:o}", "n", (json_int_t)n, "type", gguf_value_type_name(type), "first",
+                     first);
 }
 
 static json_t *keys_json(const struct gguf *g)
 {
     json_t *keys = json_object();
-    int bad = 0;
     for (int64_t i = 0; i < gguf_n_keys(g); i++) {
         json_t *name = json_bytes(gguf_key(g, i), strlen(gguf_key(g, i)));
-        json_t *value = value_json(g, i);
-        bad |= !name || json_object_set_new(keys, json_string_value(name), value);
+        json_put(&keys, name ? json_string_value(name) : "", name ? value_json(g, i) : NULL);
         json_decref(name);
     }
-    if (bad)
-        json_decref(keys);
-    return bad ? NULL : keys;
+    return keys;
 }
 
 static json_t *tensors_json(const struct gguf *g)
@@ -150,11 +142,10 @@ static json_t *tensors_json(const struct gguf *g)
         const struct gguf_tensor *t = gguf_tensor_at(g, i);
         json_t *ne = json_array();
         for (int d = 0; d < t->n_dims; d++)
-            json_array_append_new(ne, json_integer(t->ne[d]));
-        json_array_append_new(list, json_pack("{s:o, s:s, s:o, s:I, s:I}", "name",
-                                              json_bytes(t->name, strlen(t->name)), "type", t->type->name,
-                                              "shape", ne, "offset", (json_int_t)t->offset, "bytes",
-                                              (json_int_t)t->size_bytes));
+            json_add(&ne, json_integer(t->ne[d]));
+        json_add(&list, json_pack("{s:o, s:s, s:o, s:I, s:I}", "name", json_bytes(t->name, strlen(t->name)),
+                                  "type", t->type->name, "shape", ne, "offset", (json_int_t)t->offset,
+                                  "bytes", (json_int_t)t->size_bytes));
     }
     return list;
 }
@@ -173,9 +164,9 @@ static int print_json(const struct facts *f, bool tensors)
 {
     json_t *types = json_object();
     for (int i = 0; i < f->n_types; i++)
-        json_object_set_new(types, f->types[i].type->name,
-                            json_pack("{s:I, s:I}", "tensors", (json_int_t)f->types[i].n, "bytes",
-                                      (json_int_t)f->types[i].bytes));
+        json_put(&types, f->types[i].type->name,
+                 json_pack("{s:I, s:I}", "tensors", (json_int_t)f->types[i].n, "bytes",
+                           (json_int_t)f->types[i].bytes));
     json_t *v = json_pack(
         "{s:o, s:I, s:i, s:o, s:o, s:s?, s:i, s:b, s:I, s:I, s:o, s:o, s:o}", "path",
         json_bytes(f->path, strlen(f->path)), "file_bytes", (json_int_t)gguf_file_bytes(f->g), "gguf_version",
@@ -183,8 +174,8 @@ static int print_json(const struct facts *f, bool tensors)
         json_bytes(f->name.data, f->name.len), "tokenizer", f->vocab, "n_vocab", (int)f->n_vocab,
         "chat_template", (int)f->has_template, "n_tensors", (json_int_t)gguf_n_tensors(f->g), "n_params",
         (json_int_t)f->n_params, "types", types, "memory", plan_json(f), "keys", keys_json(f->g));
-    if (v && tensors)
-        json_object_set_new(v, "tensors", tensors_json(f->g));
+    if (tensors)
+        json_put(&v, "tensors", tensors_json(f->g));
     return cli_json(v);
 }
 

@@ -358,16 +358,12 @@ static int list_table(void)
 static int list_json(void)
 {
     json_t *list = json_array();
-    int bad = 0;
     for (int i = 0; model_table_at(i); i++) {
         const struct table_model *m = model_table_at(i);
-        bad |= json_array_append_new(list, json_pack("{s:s, s:s, s:I, s:s, s:s}", "name", m->name, "file",
-                                                     m->file, "bytes", (json_int_t)m->bytes, "sha256",
-                                                     m->sha256, "about", m->about));
+        json_add(&list, json_pack("{s:s, s:s, s:I, s:s, s:s}", "name", m->name, "file", m->file, "bytes",
+                                  (json_int_t)m->bytes, "sha256", m->sha256, "about", m->about));
     }
-    if (bad)
-        json_decref(list);
-    return cli_json(bad ? NULL : list);
+    return cli_json(list);
 }
 
 int cmd_pull(const struct command *c, int argc, char **argv)

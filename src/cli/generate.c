@@ -193,10 +193,10 @@ static json_t *logprob_json(const struct session *s, const struct token_logprob 
 {
     struct buf b = {0};
     struct hasten_error err;
-    if (vocab_token_bytes(s->vocab, t->id, true, &b, &err))
-        buf_clear(&b);
-    json_t *v = json_pack("{s:i, s:o, s:f}", "id", (int)t->id, "token",
-                          json_bytes(b.data ? b.data : "", b.len), "logprob", (double)t->logprob);
+    json_t *v = NULL;
+    if (!vocab_token_bytes(s->vocab, t->id, true, &b, &err))
+        v = json_pack("{s:i, s:o, s:f}", "id", (int)t->id, "token", json_bytes(b.data ? b.data : "", b.len),
+                      "logprob", (double)t->logprob);
     buf_free(&b);
     return v;
 }
@@ -209,10 +209,10 @@ static json_t *logprobs_json(const struct session *s, const struct sampling *law
         for (int32_t j = 0; j < law->settings.n_logprobs; j++) {
             const struct token_logprob *t = &a->top[i * law->settings.n_logprobs + j];
             if (t->id >= 0)
-                json_array_append_new(top, logprob_json(s, t));
+                json_add(&top, logprob_json(s, t));
         }
-        json_object_set_new(one, "top", top);
-        json_array_append_new(list, one);
+        json_put(&one, "top", top);
+        json_add(&list, one);
     }
     return list;
 }
@@ -222,7 +222,7 @@ json_t *answer_json(const struct session *s, const struct sampling *law, const s
     static const char *const names[] = {"stop", "length", "interrupted"};
     json_t *ids = json_array();
     for (int64_t i = 0; i < a->ids.n; i++)
-        json_array_append_new(ids, json_integer(a->ids.ids[i]));
+        json_add(&ids, json_integer(a->ids.ids[i]));
     json_t *timings = json_pack("{s:i, s:f, s:i, s:f, s:i}", "prompt_n", (int)(a->prompt_n - a->cached_n),
                                 "prompt_ms", a->prompt_ms, "predicted_n", (int)a->predicted_n, "predicted_ms",
                                 a->predicted_ms, "cached_n", (int)a->cached_n);
@@ -230,7 +230,7 @@ json_t *answer_json(const struct session *s, const struct sampling *law, const s
         json_pack("{s:o, s:o, s:s, s:I, s:o, s:[]}", "text",
                   json_bytes(a->text.data ? a->text.data : "", a->text.len), "tokens", ids, "finish_reason",
                   names[a->finish], "seed", (json_int_t)law->settings.seed, "timings", timings, "methods");
-    if (v && law->logprobs)
-        json_object_set_new(v, "logprobs", logprobs_json(s, law, a));
+    if (law->logprobs)
+        json_put(&v, "logprobs", logprobs_json(s, law, a));
     return v;
 }

@@ -200,14 +200,16 @@ static bool same_name(const char *a, size_t a_len, const char *b, size_t b_len)
     return true;
 }
 
-/* Does name[0, len) (without dashes) mean d? */
-static bool matches(const struct option_def *d, const char *name, size_t len)
+#define LETTERS_MAX 3 /* longer spellings in `letters` are names */
+
+/* Does name[0, len) (without its dashes) mean d? Letters have one dash. */
+static bool matches(const struct option_def *d, const char *name, size_t len, bool two_dashes)
 {
     if (same_name(name, len, d->name, strlen(d->name)))
         return true;
     for (const char *c = d->letters; c && *c;) {
         size_t n = strcspn(c, " ");
-        if (same_name(name, len, c, n))
+        if (!(two_dashes && n <= LETTERS_MAX) && same_name(name, len, c, n))
             return true;
         c += n;
         c += *c == ' ';
@@ -215,12 +217,12 @@ static bool matches(const struct option_def *d, const char *name, size_t len)
     return false;
 }
 
-static bool find(struct option_group *groups, int n_groups, const char *name, size_t len,
+static bool find(struct option_group *groups, int n_groups, const char *name, size_t len, bool two_dashes,
                  struct option_group **g, int *index)
 {
     for (int i = 0; i < n_groups; i++)
         for (int j = 0; j < groups[i].n; j++)
-            if (matches(&groups[i].defs[j], name, len)) {
+            if (matches(&groups[i].defs[j], name, len, two_dashes)) {
                 *g = &groups[i];
                 *index = j;
                 return true;
@@ -354,7 +356,7 @@ static bool is_long_option(struct option_group *groups, int n_groups, const char
     struct option_group *g = NULL;
     int index = 0;
     return strncmp(text, "--", 2) == 0 && strlen(text) > 3 &&
-           find(groups, n_groups, text + 2, strlen(text + 2), &g, &index);
+           find(groups, n_groups, text + 2, strlen(text + 2), true, &g, &index);
 }
 
 static hasten_status take_option(struct option_group *groups, int n_groups, int argc, char **argv, int *i,
@@ -364,7 +366,7 @@ static hasten_status take_option(struct option_group *groups, int n_groups, int 
     size_t len = equals ? (size_t)(equals - name) : strlen(name);
     struct option_group *g = NULL;
     int index = 0;
-    if (!find(groups, n_groups, name, len, &g, &index))
+    if (!find(groups, n_groups, name, len, arg[1] == '-', &g, &index))
         return unknown_option(groups, n_groups, arg, err);
     const struct option_def *d = &g->defs[index];
     const char *text = equals ? equals + 1 : "yes";
@@ -445,7 +447,7 @@ static int help_line(const struct option_def *d, struct buf *out)
     int bad = 0;
     for (const char *c = d->letters; c && *c;) {
         size_t n = strcspn(c, " ");
-        bad |= n > 3 ? 0 : buf_printf(&left, "-%.*s, ", (int)n, c);
+        bad |= n > LETTERS_MAX ? 0 : buf_printf(&left, "-%.*s, ", (int)n, c);
         c += n;
         c += *c == ' ';
     }

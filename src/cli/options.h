@@ -1,10 +1,10 @@
 /* Options of commands: one table per group says name, letters, type, range, default and help; from it come the
  * parser, --help, suggestions for typos and HASTEN_<OPTION>. Values land in the caller's struct.
  *
- * Syntax: --name VALUE, --name=VALUE, -x VALUE, -xyz VALUE for letters of several characters (-sys); `_` equals
- * `-`; `--` ends the options; a VALUE that is the name of an option is refused but
- * after `=`. Precedence: command line, environment, default; a variable is not even read when the
- * command line gives its option or one that excludes it. */
+ * Syntax: --name VALUE, --name=VALUE, -x VALUE, -xyz VALUE for letters of several characters (-sys), which two dashes
+ * do not take; `_` equals `-`; `--` ends the options; a VALUE that is the name of an option is refused but after `=`.
+ * Precedence: command line, environment, default; a variable is not even read when the command line gives its option
+ * or one that excludes it. HASTEN_HELP is never read: a forgotten one would turn every command into its help. */
 #ifndef HASTEN_CLI_OPTIONS_H
 #define HASTEN_CLI_OPTIONS_H
 #include "base/error.h"

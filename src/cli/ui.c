@@ -76,7 +76,8 @@ static hasten_status check_parsed(const struct option_group *groups, int n_group
     if (cpu && *cpu && strcmp(cpu, "plain") != 0 && strcmp(cpu, "avx2") != 0 && strcmp(cpu, "avx512") != 0 &&
         strcmp(cpu, "neon") != 0)
         return error_set(err, HASTEN_ERR_USAGE,
-                         "environment HASTEN_CPU: unknown value '%s' (expected plain, avx2, avx512 or neon)", cpu);
+                         "environment HASTEN_CPU: unknown value '%s' (expected plain, avx2, avx512 or neon)",
+                         cpu);
     return HASTEN_OK;
 }
 
@@ -223,6 +224,30 @@ json_t *json_bytes(const char *data, size_t len)
     json_t *v = bad ? NULL : json_stringn(b.data, b.len);
     buf_free(&b);
     return v;
+}
+
+static void json_check(json_t **to, int failed)
+{
+    if (!failed)
+        return;
+    json_decref(*to);
+    *to = NULL;
+}
+
+void json_add(json_t **to, json_t *v)
+{
+    if (*to)
+        json_check(to, json_array_append_new(*to, v));
+    else
+        json_decref(v);
+}
+
+void json_put(json_t **to, const char *key, json_t *v)
+{
+    if (*to)
+        json_check(to, json_object_set_new(*to, key, v));
+    else
+        json_decref(v);
 }
 
 int cli_json(json_t *v)

@@ -119,9 +119,13 @@ static bool is_whole(enum gguf_value_type type)
     return gguf_number_bytes(type) && type != GGUF_F32 && type != GGUF_F64 && type != GGUF_BOOL;
 }
 
-static bool fits_i32(struct number v)
+/* False beyond the range of i32. */
+static bool to_i32(struct number v, int32_t *out)
 {
-    return !v.is_float && v.magnitude <= (uint64_t)INT32_MAX + v.negative;
+    if (v.is_float || v.magnitude > (uint64_t)INT32_MAX + v.negative)
+        return false;
+    *out = (int32_t)(v.negative ? -(int64_t)v.magnitude : (int64_t)v.magnitude);
+    return true;
 }
 
 /* False if a finite f64 lies beyond the range of f32. */
@@ -333,45 +337,38 @@ static hasten_status find_numbers(const struct gguf *g, const char *key, int64_t
     return HASTEN_OK;
 }
 
-hasten_status gguf_array_f32(const struct gguf *g, const char *key, float *out, int64_t n,
-                             struct hasten_error *err)
+/* The n elements of key as f32 or as i32. */
+static hasten_status array_numbers(const struct gguf *g, const char *key, void *out, int64_t n, bool floats,
+                                   struct hasten_error *err)
 {
     const struct gguf_entry *e;
     char text[NUMBER_TEXT];
-    hasten_status s = find_numbers(g, key, n, true, &e, err);
+    hasten_status s = find_numbers(g, key, n, floats, &e, err);
     if (s != HASTEN_OK)
         return s;
     uint32_t step = gguf_number_bytes(e->elem);
     uint64_t at = e->at;
     for (int64_t i = 0; i < n; i++, at += step) {
         struct number v = load_number(g->data + at, e->elem);
-        if (to_f32(v, &out[i]))
+        if (floats ? to_f32(v, (float *)out + i) : to_i32(v, (int32_t *)out + i))
             continue;
         number_text(v, text);
-        return refuse_value(g, key, at, err, "expected elements in the range of f32, found %s", text);
+        return refuse_value(g, key, at, err, "expected elements in the range of %s, found %s",
+                            floats ? "f32" : "i32", text);
     }
     return HASTEN_OK;
+}
+
+hasten_status gguf_array_f32(const struct gguf *g, const char *key, float *out, int64_t n,
+                             struct hasten_error *err)
+{
+    return array_numbers(g, key, out, n, true, err);
 }
 
 hasten_status gguf_array_i32(const struct gguf *g, const char *key, int32_t *out, int64_t n,
                              struct hasten_error *err)
 {
-    const struct gguf_entry *e;
-    char text[NUMBER_TEXT];
-    hasten_status s = find_numbers(g, key, n, false, &e, err);
-    if (s != HASTEN_OK)
-        return s;
-    uint32_t step = gguf_number_bytes(e->elem);
-    uint64_t at = e->at;
-    for (int64_t i = 0; i < n; i++, at += step) {
-        struct number v = load_number(g->data + at, e->elem);
-        if (!fits_i32(v)) {
-            number_text(v, text);
-            return refuse_value(g, key, at, err, "expected elements in the range of i32, found %s", text);
-        }
-        out[i] = (int32_t)(v.negative ? -(int64_t)v.magnitude : (int64_t)v.magnitude);
-    }
-    return HASTEN_OK;
+    return array_numbers(g, key, out, n, false, err);
 }
 
 /* ---- text for display ---- */

@@ -4,7 +4,8 @@
  *     jinja_lex.c    source -> tokens (whitespace control lives here)
  *     jinja_expr.c   tokens -> expression nodes        jinja_stmt.c  tokens -> statement nodes
  *     jinja_eval.c   expressions                       jinja_exec.c  statements, scopes, macros
- *     jinja_value.c  arena, lists, dicts, iteration    jinja_ops.c   operators, comparison, subscripts
+ *     jinja_value.c  arena, lists, dicts, iteration    jinja_ops.c   operators, comparison
+ *     jinja_subscript.c  attributes, items, slices
  *     jinja_text.c   str, repr, JSON text              jinja_case.c  code points, upper and lower case
  *     jinja_filter.c, jinja_filter_seq.c, jinja_method.c, jinja_test.c, jinja_format.c   the builtins
  *

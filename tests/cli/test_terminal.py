@@ -263,6 +263,28 @@ class OneShot(unittest.TestCase):
         self.assertIn(b"eval: interrupted after", err)
         self.assertEqual(err.count(b"\n"), 1)
 
+    def test_interrupted_logits_leave_no_part(self):
+        """A file of logits is whole or not there; what stood in its place stays."""
+        text, out = WORK / "text", WORK / "logits"
+        text.write_text("the water is cold and " * 20000)
+        for before in (None, b"of another run"):
+            out.write_bytes(before) if before else out.unlink(missing_ok=True)
+            p = subprocess.Popen([HASTEN, "eval", MODEL, "--ppl", str(text), "--logits", str(out), "--reference"],
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
+            end = time.monotonic() + 60
+            while not (WORK / "logits.part").exists() and time.monotonic() < end:
+                time.sleep(0.02)
+            p.send_signal(signal.SIGINT)
+            p.communicate(timeout=60)
+            self.assertEqual(p.returncode, 130)
+            self.assertFalse((WORK / "logits.part").exists())
+            self.assertEqual(out.read_bytes() if out.exists() else None, before)
+        p = subprocess.run([HASTEN, "eval", MODEL, "--ppl", str(text), "--logits", str(out), "--limit-tokens", "9", "-q"],
+                           stdout=subprocess.DEVNULL)
+        self.assertEqual(p.returncode, 0)
+        self.assertEqual(out.stat().st_size % (8 * 4), 0)
+        self.assertFalse((WORK / "logits.part").exists())
+
     def test_progress_only_on_a_terminal(self):
         text = WORK / "text"
         text.write_text("the water is cold and " * 6000)
