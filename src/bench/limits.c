@@ -19,7 +19,7 @@
 #define CHUNKS_A_THREAD 20 /* in a window */
 #define MAX_WINDOWS 4096
 #define PATIENCE 20 /* times the budget, at most, on a machine that others use */
-#define AGREE 0.97 /* what the third best window must reach of the best */
+#define AGREE 0.97  /* what the third best window must reach of the best */
 
 /* ---- arithmetic ---------------------------------------------------------------------------------------- */
 
