@@ -26,12 +26,11 @@
 #include "base/pool.h"
 #include "base/cgroup.h"
 #include "base/clock.h"
+#include "base/cpus.h"
 #include "base/limits.h"
 #include "base/mem.h"
-#include <errno.h>
 #include <linux/futex.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -67,8 +66,10 @@ struct loop {
     void *ctx;                     /* direct loops */
     int64_t n, unit;               /* iterations; those of the smallest chunk */
     int64_t n_units;
-    int32_t most;      /* units of the largest chunk */
-    int32_t ctx_bytes; /* staged loops */
+    int32_t most;       /* units of the largest chunk */
+    int32_t ctx_bytes;  /* staged loops */
+    int32_t caller_cpu; /* where the caller was running */
+    int32_t caller_tid;
 };
 
 #define LOOP_WORDS (sizeof(struct loop) / sizeof(uint64_t))
@@ -102,6 +103,7 @@ struct pool {
     int n_started;
     int spin_pauses;
     int64_t patience_ns;
+    bool roaming;           /* there is a CPU for each thread: see "places" */
     struct pool_busy *busy; /* NULL: nobody watches. Changes between loops only. */
     struct worker *workers; /* [n_threads], entry 0 is the caller */
     uint8_t *stages;        /* [n_threads × POOL_STAGE_BYTES] */
@@ -110,6 +112,9 @@ struct pool {
     _Alignas(CACHE_LINE) _Atomic uint32_t sleepers; /* workers asleep, or about to be */
     _Atomic int stop;
     _Alignas(CACHE_LINE) _Atomic uint32_t waiting; /* futex of the caller: 1 while it sleeps */
+    _Atomic uint32_t closed;                       /* epoch of the last loop that the caller has left */
+    pthread_t caller;                              /* who submitted the last loop, and its */
+    int32_t caller_tid;
     struct slot slots[2];
 };
 
@@ -277,12 +282,42 @@ static bool run_chunk(struct worker *w, uint32_t epoch, struct chunk c)
     return true;
 }
 
+/* ---- places -------------------------------------------------------------------------------------------------- */
+
+/* Beside a busy process there are more threads than CPUs, and where the system puts them matters. The caller
+ * should have a CPU that no other busy thread has: a worker that is off its CPU costs its own share, but a caller
+ * that is off its CPU stops everything. So a worker leaves the caller's CPU, and a worker that finds the caller
+ * missing from a loop gives it its own. */
+
+static void leave_caller(const struct pool *p, const struct worker *w)
+{
+    if (p->roaming && w->loop.caller_cpu >= 0 && cpus_current() == w->loop.caller_cpu)
+        cpus_leave(w->loop.caller_cpu);
+}
+
+/* The worker has waited in vain for the loop after `epoch`. Is the caller still in that one, awake, and off its
+ * CPU? A thread that runs spends CPU time as fast as time passes. */
+static void fetch_caller(struct pool *p, const struct worker *w, uint32_t epoch)
+{
+    const int tid = w->loop.caller_tid;
+    if (!p->roaming || tid == 0 || atomic_load(&p->closed) == epoch || atomic_load(&p->waiting))
+        return;
+    const uint64_t start_ns = clock_now_ns(), spent_ns = clock_thread_ns(tid);
+    for (int i = 0; i < p->spin_pauses / 4 && epoch_of(atomic_load(&p->ticket)) == epoch; i++)
+        pause_cpu();
+    const uint64_t ran_ns = clock_thread_ns(tid) - spent_ns, passed_ns = clock_now_ns() - start_ns;
+    if (epoch_of(atomic_load(&p->ticket)) == epoch && atomic_load(&p->closed) != epoch &&
+        ran_ns < passed_ns / 4)
+        cpus_pull(tid, cpus_current());
+}
+
 /* Works until nothing is left to claim; wakes a sleeping caller. */
 static void drain(struct pool *p, struct worker *w, uint32_t epoch)
 {
     int64_t units = 0;
     struct chunk c;
     copy_loop(p, w, epoch);
+    leave_caller(p, w);
     while (claim(p, &w->loop, epoch, &c))
         if (run_chunk(w, epoch, c)) {
             units += c.count;
@@ -308,6 +343,7 @@ static void *worker_main(void *arg)
         }
         if (epoch_of(atomic_load(&p->ticket)) != epoch)
             continue;
+        fetch_caller(p, w, epoch);
         atomic_fetch_add(&p->sleepers, 1);
         while (epoch_of(atomic_load(&p->ticket)) == epoch)
             futex_wait(epoch_futex(p), epoch);
@@ -420,8 +456,20 @@ static void wait_for_workers(struct pool *p, const struct wait *w, int64_t missi
     }
 }
 
+static void locate_caller(struct pool *p, struct loop *l)
+{
+    if (!p->roaming)
+        return;
+    if (!p->caller_tid || !pthread_equal(p->caller, pthread_self())) {
+        p->caller = pthread_self();
+        p->caller_tid = (int32_t)gettid();
+    }
+    l->caller_tid = p->caller_tid;
+    l->caller_cpu = cpus_current();
+}
+
 /* Runs a loop of at least one unit; ctx is that of a staged loop. */
-static void run_loop(struct pool *p, const struct loop *l, const void *ctx)
+static void run_loop(struct pool *p, struct loop *l, const void *ctx)
 {
     struct chunk c = {0, 0};
     if (l->n_units == 1 || p->n_threads == 1) {
@@ -432,6 +480,7 @@ static void run_loop(struct pool *p, const struct loop *l, const void *ctx)
         return;
     }
     const uint32_t epoch = epoch_of(atomic_load_explicit(&p->ticket, memory_order_relaxed)) + 1;
+    locate_caller(p, l);
     store_words(p->slots[epoch & 1].loop, l, sizeof *l);
     if (l->job)
         store_words(p->slots[epoch & 1].ctx, ctx, (size_t)l->ctx_bytes);
@@ -451,6 +500,7 @@ static void run_loop(struct pool *p, const struct loop *l, const void *ctx)
         w.start_ns = now_ns;
     }
     wait_for_workers(p, &w, l->n_units - units);
+    atomic_store_explicit(&p->closed, epoch, memory_order_release);
 }
 
 /* Fills in the units: `unit` iterations each, more where a ticket would not hold their number. */
@@ -530,6 +580,7 @@ hasten_status pool_create(int n_threads, struct pool **out, struct hasten_error 
     memset(p, 0, sizeof *p);
     p->n_threads = n_threads;
     p->patience_ns = PATIENCE_DEFAULT;
+    p->roaming = n_threads > 1 && n_threads <= cpus_allowed();
     p->workers = workers;
     p->stages = stages;
     memset(workers, 0, (size_t)n_threads * sizeof *workers);
@@ -574,26 +625,9 @@ void pool_watch(struct pool *p, struct pool_busy *busy)
 
 /* ---- how many ------------------------------------------------------------------------------------------------ */
 
-/* CPUs of the affinity mask, whatever its length; 0 when the system does not say. */
-static int affinity_cpus(void)
-{
-    for (size_t n_cpus = 1024; n_cpus <= 1 << 20; n_cpus *= 2) {
-        size_t bytes = CPU_ALLOC_SIZE(n_cpus);
-        cpu_set_t *set = mem_calloc(1, bytes);
-        if (!set)
-            return 0;
-        int failed = sched_getaffinity(0, bytes, set), error = errno;
-        int count = failed ? 0 : CPU_COUNT_S(bytes, set);
-        mem_free(set);
-        if (!failed || error != EINVAL) /* EINVAL: the kernel's mask is longer */
-            return count;
-    }
-    return 0;
-}
-
 int pool_default_threads(void)
 {
-    int threads = affinity_cpus();
+    int threads = cpus_allowed();
     int quota = cgroup_cpu_limit("/proc/self/cgroup", "/sys/fs/cgroup");
     if (quota && quota < threads)
         threads = quota;
