@@ -24,7 +24,7 @@ int pool_size(const struct pool *p);
 void pool_for(struct pool *p, int64_t n, int64_t chunk, pool_fn fn, void *ctx);
 
 #define POOL_CTX_BYTES 512          /* the most that a staged loop's ctx may take */
-#define POOL_STAGE_BYTES (64 << 10) /* private memory of a worker for the results of one chunk */
+#define POOL_STAGE_BYTES (80 << 10) /* private memory of a worker for the results of one chunk */
 
 /* Body of a staged loop. A chunk is a pure function of ctx and of what ctx points to.
  *

@@ -11,12 +11,27 @@
 
 #define UNITS_PER_WORKER 4 /* fewer than these, and units are split by spans */
 
+/* The ctx of the loops. They are staged (base/pool.h): a worker may still be in one when its layer, or even its
+ * pass, is over. It then reads rows, pages and blocks of another pass; block_at and the tables of kv.h, whose
+ * entries are always numbers of pages, keep that harmless. */
 struct attention {
     struct hasten_engine *e;
     const struct layer *l;
     int32_t first_lane;
+    int32_t n_blocks;
     int32_t n_spans; /* split: of the block that sees the most */
 };
+
+/* A copy of block i, each field read once: they may be changing, and not fit each other. */
+static struct row_block block_at(const struct attention *a, int64_t i)
+{
+    const volatile struct row_block *now = &a->e->pass.blocks[i];
+    struct row_block b = {now->seq, now->first_row, now->n_rows, now->first_pos};
+    const int32_t positions = a->e->settings.n_ctx - b.first_pos, rows = a->e->settings.n_batch - b.first_row;
+    b.n_rows = b.n_rows < positions ? b.n_rows : positions;
+    b.n_rows = b.n_rows < rows ? b.n_rows : rows;
+    return b;
+}
 
 /* What one task works on, laid out in a worker's scratch. */
 struct work {
@@ -146,21 +161,24 @@ static void merge(const struct attention *a, const struct work *w, const struct 
         a->e->kernels->attn_merge(a->l->d_v, &sp[i], part + i * a->l->d_v, &w->so[i], w->o + i * a->l->d_v);
 }
 
-/* Merged results to the rows of buf.att. */
-static void finish(const struct attention *a, const struct row_block *b, int32_t head_kv,
-                   const struct work *w)
+/* The heads of a group lie side by side in buf.att: row r of a block, KV head head_kv. */
+static float *output_at(const struct attention *a, const struct row_block *b, int32_t r, int32_t head_kv)
 {
-    const struct layer *l = a->l;
-    const int32_t group = l->n_head / l->n_head_kv;
-    for (int32_t r = 0; r < b->n_rows; r++) {
-        float *dst =
-            a->e->buf.att + ((int64_t)(b->first_row + r) * l->n_head + (int64_t)head_kv * group) * l->d_v;
-        for (int32_t g = 0; g < group; g++) {
-            const int64_t i = (int64_t)r * group + g;
-            a->e->kernels->attn_finish(l->d_v, &w->so[i], w->o + i * l->d_v);
-            memcpy(dst + (int64_t)g * l->d_v, w->o + i * l->d_v, (size_t)l->d_v * sizeof *dst);
-        }
-    }
+    const int32_t group = a->l->n_head / a->l->n_head_kv;
+    return a->e->buf.att +
+           ((int64_t)(b->first_row + r) * a->l->n_head + (int64_t)head_kv * group) * a->l->d_v;
+}
+
+/* Merged results to the rows of buf.att, or to [n_q × d_v] at stage. */
+static void finish(const struct attention *a, const struct row_block *b, int32_t head_kv,
+                   const struct work *w, float *stage)
+{
+    const int64_t width = w->n_q / b->n_rows * a->l->d_v;
+    for (int64_t i = 0; i < w->n_q; i++)
+        a->e->kernels->attn_finish(a->l->d_v, &w->so[i], w->o + i * a->l->d_v);
+    for (int32_t r = 0; r < b->n_rows; r++)
+        memcpy(stage ? stage + r * width : output_at(a, b, r, head_kv), w->o + r * width,
+               (size_t)width * sizeof *w->o);
 }
 
 static uint8_t *scratch_of(const struct attention *a, int worker)
@@ -170,72 +188,124 @@ static uint8_t *scratch_of(const struct attention *a, int worker)
 
 /* ---- whole units ------------------------------------------------------------------------------------------- */
 
-static void attend(void *ctx, int64_t begin, int64_t end, int worker)
+/* Later rows of a prompt see more: they are begun first, so that the workers end together. */
+static struct row_block unit_block(const struct attention *a, int64_t unit)
+{
+    return block_at(a, a->n_blocks - 1 - unit / a->l->n_head_kv);
+}
+
+/* Chunks are single units: stage holds the results of one. */
+static void attend(const void *ctx, int64_t begin, int64_t end, int worker, void *stage)
 {
     const struct attention *a = ctx;
-    const int32_t n_heads = a->l->n_head_kv, n_blocks = a->e->pass.n_blocks;
     for (int64_t i = begin; i < end; i++) {
-        /* Later rows of a prompt see more: they are begun first, so that the workers end together. */
-        const struct row_block *b = &a->e->pass.blocks[n_blocks - 1 - i / n_heads];
-        const int32_t head_kv = (int32_t)(i % n_heads);
-        const struct work w = lay_out(a->l, b->n_rows, scratch_of(a, worker));
-        const struct pages seen = visible_pages(a->l, b);
-        gather_queries(a, b, head_kv, &w);
+        const struct row_block b = unit_block(a, i);
+        const int32_t head_kv = (int32_t)(i % a->l->n_head_kv);
+        const struct work w = lay_out(a->l, b.n_rows, scratch_of(a, worker));
+        const struct pages seen = visible_pages(a->l, &b);
+        gather_queries(a, &b, head_kv, &w);
         reset(w.n_q, w.so);
         for (int32_t s = seen.first * KV_PAGE / ATTN_SPAN; span_pages(seen, s).first < seen.end; s++) {
-            fold_span(a, b, head_kv, span_pages(seen, s), &w);
+            fold_span(a, &b, head_kv, span_pages(seen, s), &w);
             merge(a, &w, w.sp, w.part);
         }
-        finish(a, b, head_kv, &w);
+        finish(a, &b, head_kv, &w, stage);
     }
 }
 
+static void publish_unit(const void *ctx, int64_t begin, int64_t end, const void *stage)
+{
+    const struct attention *a = ctx;
+    const int64_t width = (int64_t)(a->l->n_head / a->l->n_head_kv) * a->l->d_v;
+    for (int64_t i = begin; i < end; i++) {
+        const struct row_block b = unit_block(a, i);
+        for (int32_t r = 0; r < b.n_rows; r++)
+            memcpy(output_at(a, &b, r, (int32_t)(i % a->l->n_head_kv)), (const float *)stage + r * width,
+                   (size_t)width * sizeof(float));
+    }
+}
+
+static const struct pool_staged unit_job = {attend, publish_unit};
+
 /* ---- units split by spans ---------------------------------------------------------------------------------- */
+
+/* Bytes of a query's partial result. */
+static size_t partial_bytes(const struct layer *l)
+{
+    return sizeof(struct attn_state) + (size_t)l->d_v * sizeof(float);
+}
 
 /* The partial results of a unit's span: states [n_q], then [n_q × d_v]. A unit has room for n_spans of them. */
 static struct attn_state *partial_at(const struct attention *a, const struct row_block *b, int32_t head_kv,
                                      int32_t span, int64_t n_q)
 {
     const int64_t before = (int64_t)b->first_row * a->l->n_head + (int64_t)head_kv * n_q;
-    const size_t query = sizeof(struct attn_state) + (size_t)a->l->d_v * sizeof(float);
     return (struct attn_state *)(void *)(a->e->buf.partial +
-                                         (size_t)(before * a->n_spans + span * n_q) * query);
+                                         (size_t)(before * a->n_spans + span * n_q) * partial_bytes(a->l));
 }
 
-static void attend_span(void *ctx, int64_t begin, int64_t end, int worker)
+/* One span of a unit: number i of the loop. */
+struct span {
+    struct row_block b;
+    int32_t head_kv, index; /* index: from the first that the block sees */
+    struct pages pages;
+};
+
+static struct span span_of(const struct attention *a, int64_t i)
+{
+    const int64_t unit = i / a->n_spans;
+    struct span s = {.b = block_at(a, unit / a->l->n_head_kv),
+                     .head_kv = (int32_t)(unit % a->l->n_head_kv),
+                     .index = (int32_t)(i % a->n_spans)};
+    const struct pages seen = visible_pages(a->l, &s.b);
+    s.pages = span_pages(seen, seen.first * KV_PAGE / ATTN_SPAN + s.index);
+    return s;
+}
+
+/* Chunks are single spans: stage holds the results of one. */
+static void attend_span(const void *ctx, int64_t begin, int64_t end, int worker, void *stage)
 {
     const struct attention *a = ctx;
     for (int64_t i = begin; i < end; i++) {
-        const int64_t unit = i / a->n_spans;
-        const struct row_block *b = &a->e->pass.blocks[unit / a->l->n_head_kv];
-        const int32_t head_kv = (int32_t)(unit % a->l->n_head_kv), span = (int32_t)(i % a->n_spans);
-        const struct pages seen = visible_pages(a->l, b);
-        const struct pages pages = span_pages(seen, seen.first * KV_PAGE / ATTN_SPAN + span);
-        if (pages.first >= pages.end)
+        const struct span s = span_of(a, i);
+        if (s.pages.first >= s.pages.end)
             continue;
-        struct work w = lay_out(a->l, b->n_rows, scratch_of(a, worker));
-        gather_queries(a, b, head_kv, &w);
-        w.sp = partial_at(a, b, head_kv, span, w.n_q);
+        struct work w = lay_out(a->l, s.b.n_rows, scratch_of(a, worker));
+        gather_queries(a, &s.b, s.head_kv, &w);
+        w.sp = stage ? stage : partial_at(a, &s.b, s.head_kv, s.index, w.n_q);
         w.part = (float *)(void *)(w.sp + w.n_q);
-        fold_span(a, b, head_kv, pages, &w);
+        fold_span(a, &s.b, s.head_kv, s.pages, &w);
     }
 }
+
+static void publish_span(const void *ctx, int64_t begin, int64_t end, const void *stage)
+{
+    const struct attention *a = ctx;
+    for (int64_t i = begin; i < end; i++) {
+        const struct span s = span_of(a, i);
+        const int64_t n_q = (int64_t)s.b.n_rows * (a->l->n_head / a->l->n_head_kv);
+        if (s.pages.first < s.pages.end)
+            memcpy(partial_at(a, &s.b, s.head_kv, s.index, n_q), stage, (size_t)n_q * partial_bytes(a->l));
+    }
+}
+
+static const struct pool_staged span_job = {attend_span, publish_span};
 
 static void merge_spans(void *ctx, int64_t begin, int64_t end, int worker)
 {
     const struct attention *a = ctx;
     for (int64_t i = begin; i < end; i++) {
-        const struct row_block *b = &a->e->pass.blocks[i / a->l->n_head_kv];
+        const struct row_block b = block_at(a, i / a->l->n_head_kv);
         const int32_t head_kv = (int32_t)(i % a->l->n_head_kv);
-        const struct work w = lay_out(a->l, b->n_rows, scratch_of(a, worker));
-        const struct pages seen = visible_pages(a->l, b);
+        const struct work w = lay_out(a->l, b.n_rows, scratch_of(a, worker));
+        const struct pages seen = visible_pages(a->l, &b);
         const int32_t first = seen.first * KV_PAGE / ATTN_SPAN;
         reset(w.n_q, w.so);
         for (int32_t s = 0; span_pages(seen, first + s).first < seen.end; s++) {
-            const struct attn_state *sp = partial_at(a, b, head_kv, s, w.n_q);
+            const struct attn_state *sp = partial_at(a, &b, head_kv, s, w.n_q);
             merge(a, &w, sp, (const float *)(const void *)(sp + w.n_q));
         }
-        finish(a, b, head_kv, &w);
+        finish(a, &b, head_kv, &w, NULL);
     }
 }
 
@@ -246,8 +316,7 @@ size_t attention_partial_bytes(const struct hasten_engine_settings *s, const str
     if (s->n_threads == 1 || s->n_ctx <= ATTN_SPAN)
         return 0;
     const size_t spans = ((size_t)s->n_ctx + ATTN_SPAN - 1) / ATTN_SPAN;
-    return ATTN_SPLIT_ROWS * spans * (size_t)l->n_head *
-           (sizeof(struct attn_state) + (size_t)l->d_v * sizeof(float));
+    return ATTN_SPLIT_ROWS * spans * (size_t)l->n_head * partial_bytes(l);
 }
 
 /* Spans of the block that sees the most of them. */
@@ -262,17 +331,35 @@ static int32_t most_spans(const struct attention *a)
     return most;
 }
 
+/* In place where the results of a chunk do not fit a stage: few heads of keys for many wide ones of queries. */
+static void attend_in_place(void *ctx, int64_t begin, int64_t end, int worker)
+{
+    attend(ctx, begin, end, worker, NULL);
+}
+
+static void attend_span_in_place(void *ctx, int64_t begin, int64_t end, int worker)
+{
+    attend_span(ctx, begin, end, worker, NULL);
+}
+
 void attention_layer(struct hasten_engine *e, const struct layer *l, int32_t first_lane)
 {
-    struct attention a = {.e = e, .l = l, .first_lane = first_lane};
+    struct attention a = {.e = e, .l = l, .first_lane = first_lane, .n_blocks = e->pass.n_blocks};
     const int64_t n_units = (int64_t)e->pass.n_blocks * l->n_head_kv;
+    const bool fits =
+        ATTN_BLOCK_ROWS * (size_t)(l->n_head / l->n_head_kv) * partial_bytes(l) <= POOL_STAGE_BYTES;
     if (e->buf.partial && e->pass.n_rows <= ATTN_SPLIT_ROWS &&
         n_units < UNITS_PER_WORKER * pool_size(e->pool))
         a.n_spans = most_spans(&a);
     if (a.n_spans > 1) {
-        pool_for(e->pool, n_units * a.n_spans, 1, attend_span, &a);
+        if (fits)
+            pool_for_staged(e->pool, n_units * a.n_spans, 1, 1, &span_job, &a, sizeof a);
+        else
+            pool_for(e->pool, n_units * a.n_spans, 1, attend_span_in_place, &a);
         pool_for(e->pool, n_units, 1, merge_spans, &a);
+    } else if (fits) {
+        pool_for_staged(e->pool, n_units, 1, 1, &unit_job, &a, sizeof a);
     } else {
-        pool_for(e->pool, n_units, 1, attend, &a);
+        pool_for(e->pool, n_units, 1, attend_in_place, &a);
     }
 }

@@ -23,7 +23,7 @@ static hasten_status open_seqs(struct hasten_engine *e, struct hasten_error *err
     const size_t table = (size_t)max_pages * (size_t)e->kv.n_lanes;
     e->seqs = mem_calloc((size_t)s->n_seq_max, sizeof *e->seqs);
     e->seq_tokens = mem_array((size_t)s->n_seq_max * (size_t)s->n_ctx, sizeof *e->seq_tokens);
-    e->seq_tables = mem_array((size_t)s->n_seq_max * table, sizeof *e->seq_tables);
+    e->seq_tables = mem_calloc((size_t)s->n_seq_max * table, sizeof *e->seq_tables); /* see attention.c */
     if (!e->seqs || !e->seq_tokens || !e->seq_tables)
         return error_set(err, HASTEN_ERR_MEMORY, "opening the engine: out of memory for %d sequences",
                          s->n_seq_max);

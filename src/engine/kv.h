@@ -27,7 +27,7 @@ struct kv_pool {
 };
 
 struct kv_seq {
-    int32_t *table; /* [max_pages × n_lanes] block numbers */
+    int32_t *table; /* [max_pages × n_lanes] block numbers; beyond n_pages those of the past, or 0 */
     int32_t n_pages, max_pages;
 };
 
