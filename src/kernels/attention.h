@@ -129,4 +129,17 @@ void twin_low_scores(const struct kv_tile *t, int64_t d_k, const void *q, uint64
 void twin_low_fold(const struct kv_tile *t, int64_t d_v, const float p[ATTN_TILE], uint64_t visible,
                    float keep, bool fresh, float *o);
 
+#if defined(__x86_64__)
+/* Tiles of bf16 pages (x86/attention_bf16_avx512.c): the form that suits this CPU, or, for tests, one of them
+ * (dot: only where the CPU has AVX512_BF16). Queries are prepared in the same form. */
+#define BF16_FORM(form)                                                                                      \
+    void avx512_bf16_tile##form(const struct kv_tile *t, int64_t d_k, int64_t d_v, int64_t n_q,              \
+                                const void *q, const struct attn_visible *vis, float softcap,                \
+                                struct attn_state *state, float *o, void *scratch);                          \
+    void avx512_bf16_query##form(int64_t d_k, const float *q, void *dst)
+BF16_FORM();
+BF16_FORM(_dot);
+BF16_FORM(_fma);
+#endif
+
 #endif

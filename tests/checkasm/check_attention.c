@@ -1,5 +1,7 @@
 /* attn_tile, attn_merge, attn_finish, kv_store. */
+#include "base/cpu.h"
 #include "checkasm.h"
+#include "kernels/attention.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -190,23 +192,62 @@ static void check_store(const struct kernels *set, enum kv_rep rep, int64_t d, e
     guard_free(&y);
 }
 
-void check_attention(const struct kernels *set, struct report *rep)
+#if defined(__x86_64__)
+static void bf16_query_dot(enum kv_rep rep, int64_t d_k, const float *q, void *dst)
+{
+    (void)rep;
+    avx512_bf16_query_dot(d_k, q, dst);
+}
+
+static void bf16_query_fma(enum kv_rep rep, int64_t d_k, const float *q, void *dst)
+{
+    (void)rep;
+    avx512_bf16_query_fma(d_k, q, dst);
+}
+#endif
+
+static void check_rep(const struct kernels *set, enum kv_rep rep_kv, struct report *rep)
 {
     static const int64_t dims[][2] = {{16, 16}, {64, 64}, {128, 128}, {80, 80}, {256, 256}, {64, 96}, {7, 9}};
     static const enum x_kind kinds[] = {X_RANDOM,   X_RANDOM, X_RANDOM, X_ZERO, X_NEG_ZERO,
                                         X_DENORMAL, X_HUGE,   X_NAN,    X_INF};
     struct rng r = {5};
-    for (int rep_kv = KV_F16; rep_kv < KV_REPS; rep_kv++) {
-        for (size_t d = 0; d < sizeof dims / sizeof *dims; d++) {
-            for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-                struct scene s = scene_new(&r, set, (enum kv_rep)rep_kv, dims[d][0], dims[d][1],
-                                           1 + (int64_t)(i * 7 + d) % MAX_Q, i % 2 ? 30.0f : 0.0f, kinds[i]);
-                check_scene(set, &s, rep);
-                scene_free(&s);
-                check_store(set, (enum kv_rep)rep_kv, dims[d][1], kinds[i], rep);
-            }
+    for (size_t d = 0; d < sizeof dims / sizeof *dims; d++) {
+        for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+            struct scene s = scene_new(&r, set, rep_kv, dims[d][0], dims[d][1],
+                                       1 + (int64_t)(i * 7 + d) % MAX_Q, i % 2 ? 30.0f : 0.0f, kinds[i]);
+            check_scene(set, &s, rep);
+            scene_free(&s);
+            check_store(set, rep_kv, dims[d][1], kinds[i], rep);
         }
     }
+}
+
+/* Both forms of the bf16 kernel, whichever this CPU prefers. */
+static void check_bf16_forms(const struct kernels *set, struct report *rep)
+{
+#if defined(__x86_64__)
+#define FORM(form)                                                                                           \
+    struct kernels form = *set;                                                                              \
+    form.attn_tile = avx512_bf16_tile##_##form;                                                              \
+    form.attn_query = bf16_query##_##form;                                                                   \
+    check_rep(&form, KV_BF16, rep)
+    if (strcmp(set->name, "avx512") != 0)
+        return;
+    FORM(fma);
+    if (cpu_features() & CPU_AVX512_BF16) {
+        FORM(dot);
+    }
+#else
+    (void)set, (void)rep;
+#endif
+}
+
+void check_attention(const struct kernels *set, struct report *rep)
+{
+    for (int rep_kv = KV_F16; rep_kv < KV_REPS; rep_kv++)
+        check_rep(set, (enum kv_rep)rep_kv, rep);
+    check_bf16_forms(set, rep);
 }
 
 /* ---- the twin against the reference ---- */

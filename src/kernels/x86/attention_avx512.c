@@ -187,7 +187,7 @@ void avx512_attn_tile(const struct kv_tile *t, int64_t d_k, int64_t d_v, int64_t
         return;
     }
     if (t->rep == KV_BF16) {
-        twin_attn_tile(t, d_k, d_v, n_q, q, vis, softcap, state, o, scratch);
+        avx512_bf16_tile(t, d_k, d_v, n_q, q, vis, softcap, state, o, scratch);
         return;
     }
     const struct work w = lay_out(n_q, d_k, scratch);
@@ -230,7 +230,10 @@ void avx512_attn_tile(const struct kv_tile *t, int64_t d_k, int64_t d_v, int64_t
 
 void avx512_attn_query(enum kv_rep rep, int64_t d_k, const float *q, void *dst)
 {
-    twin_attn_query(rep, d_k, q, dst);
+    if (rep == KV_BF16)
+        avx512_bf16_query(d_k, q, dst);
+    else
+        twin_attn_query(rep, d_k, q, dst);
 }
 
 size_t avx512_attn_scratch_bytes(enum kv_rep rep, int64_t d_k, int64_t d_v, int64_t n_q)
@@ -238,6 +241,8 @@ size_t avx512_attn_scratch_bytes(enum kv_rep rep, int64_t d_k, int64_t d_v, int6
     (void)d_v;
     if (rep == KV_Q8)
         return avx512_q8_scratch_bytes(n_q);
+    if (rep == KV_BF16)
+        return avx512_bf16_scratch_bytes(d_k, n_q);
     return lay_out(n_q, d_k, NULL).bytes;
 }
 
@@ -282,6 +287,10 @@ MATH_INLINE __m256i load_as_f16(const float *x, __mmask16 m)
 void avx512_kv_store(enum kv_rep rep, int64_t d_k, int64_t d_v, int32_t e, const float *k, const float *v,
                      void *tile_k, void *tile_v)
 {
+    if (rep == KV_BF16) {
+        avx512_bf16_store(d_k, d_v, e, k, v, tile_k, tile_v);
+        return;
+    }
     if (rep != KV_F16) {
         twin_kv_store(rep, d_k, d_v, e, k, v, tile_k, tile_v);
         return;
