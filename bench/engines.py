@@ -131,8 +131,14 @@ class Llama:
         return {("decode" if r["n_gen"] else "prefill"): r["avg_ts"] for r in rows}, seconds, rss, rows[0]
 
     def version(self):
-        """As said by the variable, else by the program once it has run."""
-        return os.environ.get(self.version_variable) or f"commit {self.commit}"
+        """As said by the variable, else by what build.py left there, else by the program once it has run."""
+        note = os.path.join(self.folder, "hasten-peer-version")
+        if os.environ.get(self.version_variable):
+            return os.environ[self.version_variable]
+        if os.path.exists(note):
+            with open(note) as f:
+                return f.read().strip()
+        return f"commit {self.commit}"
 
     def settings(self, test):
         return self.candidates

