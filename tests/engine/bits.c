@@ -58,6 +58,8 @@ static void quick_matrix(struct matrix *x)
         {.n_threads = 2, .chunk = 0, .n_batch = 19, .n_neighbours = 3, .forked = true},
         {.n_threads = 2, .chunk = 23, .n_batch = 16, .regrown = true},
         {.n_threads = 2, .n_batch = 512, .plain = true},
+        {.n_threads = 2, .chunk = 1, .n_batch = 16, .hasty = true},
+        {.n_threads = 5, .chunk = 7, .n_batch = 64, .n_neighbours = 3, .regrown = true, .hasty = true},
     };
     for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++)
         compare(x, &specs[i]);

@@ -1,6 +1,7 @@
 /* See harness.h. */
 #include "harness.h"
 #include "base/rng.h"
+#include "engine/engine.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,10 +25,10 @@ struct hasten_model *open_or_exit(const char *path)
 const char *spec_text(const struct run_spec *s, char *out, size_t out_size)
 {
     static const char *const kv[] = {"f16", "f32", "bf16", "q8"};
-    snprintf(out, out_size, "%d threads, chunk %d, batch %d, %d neighbours%s%s%s%s, kv %s", s->n_threads,
+    snprintf(out, out_size, "%d threads, chunk %d, batch %d, %d neighbours%s%s%s%s%s, kv %s", s->n_threads,
              s->chunk, s->n_batch, s->n_neighbours, s->forked ? ", forked" : "",
              s->regrown ? ", regrown" : "", s->plain ? ", plain" : "", s->reference ? ", reference" : "",
-             kv[s->kv]);
+             s->hasty ? ", hasty" : "", kv[s->kv]);
     return out;
 }
 
@@ -142,6 +143,10 @@ static void open_run(struct run *r, const struct hasten_model *m)
     s.kv_type = r->spec->kv;
     s.poison = true;
     die_unless_ok(hasten_engine_open(m, &s, &r->engine, &err), &err, "opening an engine");
+#if !defined(__SANITIZE_THREAD__)
+    if (r->spec->hasty)
+        pool_set_patience(r->engine->pool, 0);
+#endif
     die_unless_ok(hasten_seq_open(r->engine, &r->seq, &err), &err, "opening a sequence");
     for (int j = 0; j < r->spec->n_neighbours; j++)
         die_unless_ok(hasten_seq_open(r->engine, &r->other[j], &err), &err, "opening a neighbour");

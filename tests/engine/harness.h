@@ -17,6 +17,8 @@ struct run_spec {
     bool regrown;     /* appends a wrong tail now and then and truncates it away again */
     int n_batch;
     bool plain, reference;
+    bool
+        hasty; /* the caller computes again what a worker has not finished at once (not under TSan: see pool.c) */
     enum hasten_kv_type kv; /* f16 by default */
 };
 
