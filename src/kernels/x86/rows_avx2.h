@@ -44,16 +44,6 @@ MATH_INLINE __m256i load_words(const uint8_t *p, size_t stride)
     return _mm256_inserti128_si256(_mm256_castsi128_si256(half[0]), half[1], 1);
 }
 
-/* The half float at p of each row, as f32. */
-MATH_INLINE __m256 load_halves(const uint8_t *p, size_t stride)
-{
-    uint16_t h[8];
-    for (size_t r = 0; r < 8; r++)
-        memcpy(&h[r], p + r * stride, 2);
-    return _mm256_cvtph_ps(_mm_setr_epi16((short)h[0], (short)h[1], (short)h[2], (short)h[3], (short)h[4],
-                                          (short)h[5], (short)h[6], (short)h[7]));
-}
-
 /* The lower halves of 8 words, as f32; the upper ones. */
 MATH_INLINE __m256 f16_low(__m256i words)
 {
@@ -64,6 +54,12 @@ MATH_INLINE __m256 f16_low(__m256i words)
 MATH_INLINE __m256 f16_high(__m256i words)
 {
     return f16_low(_mm256_srli_epi32(words, 16));
+}
+
+/* The half float at p of each row, as f32; the two bytes behind it are read too. */
+MATH_INLINE __m256 load_halves(const uint8_t *p, size_t stride)
+{
+    return f16_low(load_words(p, stride));
 }
 
 MATH_INLINE __m256i low_nibbles(__m256i v)

@@ -2,17 +2,21 @@
 #include "kernels/x86/panel_avx2.h"
 #include "kernels/x86/rows_avx2.h"
 
-/* Bytes of each word as int16 pairs: byte j of the word twice (sign-extended if is_signed). */
+/* Byte number byte of each word as int16, twice. */
 MATH_INLINE __m256i twice(__m256i words, int byte, bool is_signed)
 {
-    const __m256i up = _mm256_slli_epi32(words, 24 - 8 * byte);
-    const __m256i v = is_signed ? _mm256_srai_epi32(up, 24) : _mm256_srli_epi32(up, 24);
-    return _mm256_or_si256(_mm256_slli_epi32(v, 16), _mm256_and_si256(v, _mm256_set1_epi32(0xffff)));
+    const __m256i at = _mm256_broadcastsi128_si256(
+                      _mm_setr_epi8(-1, 0, -1, 0, -1, 4, -1, 4, -1, 8, -1, 8, -1, 12, -1, 12)),
+                  upper = _mm256_set1_epi16((short)(byte << 8)), lower = _mm256_set1_epi16((short)byte);
+    if (is_signed)
+        return _mm256_srai_epi16(_mm256_shuffle_epi8(words, _mm256_add_epi8(at, upper)), 8);
+    return _mm256_shuffle_epi8(words, _mm256_add_epi8(_mm256_alignr_epi8(at, at, 1), lower));
 }
 
 /* Four bytes per row become scale[first ... first + 3]. */
 MATH_INLINE void store_scales(struct tile_q8 *t, int first, __m256i bytes, bool is_signed)
 {
+#pragma GCC unroll 4
     for (int j = 0; j < 4; j++)
         store_q(t->scale[first + j], twice(bytes, j, is_signed));
 }
@@ -45,6 +49,7 @@ DECLARE_UNPACK(unpack_q4_k)
     struct tile_q8 *t = tile;
     (void)k;
     unpack_head_6bit(src, stride, t);
+#pragma GCC unroll 8
     for (int part = 0; part < 8; part++) { /* 16 bytes: half of two sub-blocks */
         __m256i v[4];
         load_rows(src + 16 + part * 16, stride, v);
@@ -65,6 +70,7 @@ DECLARE_UNPACK(unpack_q5_k)
     unpack_head_6bit(src, stride, t);
     load_rows(src + 16, stride, high);
     load_rows(src + 32, stride, high + 4);
+#pragma GCC unroll 8
     for (int part = 0; part < 8; part++) { /* two bits of the high bytes: to bit 4 */
         const int pair = part / 2;
         __m256i v[4];
@@ -111,17 +117,19 @@ DECLARE_UNPACK(unpack_q6_k)
     load_rows(src + 192, stride, s);
     for (int j = 0; j < 4; j++)
         store_scales(t, 4 * j, s[j], true);
-    _mm256_store_ps(t->d[0], load_halves(src + 208, stride));
+    _mm256_store_ps(t->d[0], f16_high(load_words(src + 206, stride)));
 }
 
 /* 64 bytes of 2-bit quants per row; high[j] holds, at bit e / 32 of each byte, a third bit, or is NULL. */
 MATH_INLINE void unpack_2bit(const uint8_t *qs, size_t stride, const __m256i *high, struct tile_q8 *t)
 {
     const __m256i three = _mm256_set1_epi8(3), four = _mm256_set1_epi8(4);
+#pragma GCC unroll 4
     for (int part = 0; part < 4; part++) { /* 16 bytes: half of 4 groups of 32 */
         __m256i v[4];
         load_rows(qs + part * 16, stride, v);
         for (int j = 0; j < 4; j++) {
+#pragma GCC unroll 4
             for (int group = 0; group < 4; group++) {
                 __m256i q = _mm256_and_si256(_mm256_srli_epi32(v[j], 2 * group), three);
                 if (high) {
@@ -168,5 +176,5 @@ DECLARE_UNPACK(unpack_q3_k)
                               or_masked(high_nibbles(s[2]), _mm256_srli_epi32(s[3], 2), pair)};
     for (int j = 0; j < 4; j++)
         store_scales(t, 4 * j, _mm256_sub_epi8(bytes[j], bias), true);
-    _mm256_store_ps(t->d[0], load_halves(src + 108, stride));
+    _mm256_store_ps(t->d[0], f16_high(load_words(src + 106, stride)));
 }
