@@ -26,7 +26,7 @@ struct hasten_seq;
 
 /* ---- model -------------------------------------------------------------------------------------------- */
 
-/* Opens a GGUF file (mapped, not read). The caller closes it after all engines on it. */
+/* Opens a GGUF file (mapped; a thread reads it ahead meanwhile). The caller closes it after all engines on it. */
 hasten_status hasten_model_open(const char *path, struct hasten_model **out, struct hasten_error *err);
 void hasten_model_close(struct hasten_model *m); /* NULL is fine */
 int32_t hasten_model_n_vocab(const struct hasten_model *m);

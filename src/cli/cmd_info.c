@@ -65,7 +65,7 @@ static hasten_status open_and_plan(struct facts *f, const struct hasten_engine_s
 {
     struct hasten_error why;
     struct hasten_engine_settings s = *wanted;
-    hasten_status st = hasten_model_open(f->path, &f->model, &why);
+    hasten_status st = model_open_unread(f->path, &f->model, &why);
     if (!st && s.n_ctx == 0)
         s.n_ctx = hasten_model_n_ctx_train(f->model) < 4096 ? hasten_model_n_ctx_train(f->model) : 4096;
     if (!st)

@@ -202,6 +202,11 @@ uint64_t gguf_file_bytes(const struct gguf *g)
     return g->size;
 }
 
+const void *gguf_bytes(const struct gguf *g)
+{
+    return g->data;
+}
+
 uint32_t gguf_version(const struct gguf *g)
 {
     return g->version;

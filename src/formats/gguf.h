@@ -51,6 +51,7 @@ void gguf_close(struct gguf *g);
 
 const char *gguf_path(const struct gguf *g);
 uint64_t gguf_file_bytes(const struct gguf *g);
+const void *gguf_bytes(const struct gguf *g); /* the whole file, gguf_file_bytes long */
 uint32_t gguf_version(const struct gguf *g);
 
 /* Keys, in file order. */
@@ -79,6 +80,9 @@ hasten_status gguf_array_info(const struct gguf *g, const char *key, enum gguf_v
 /* Element i of an array of strings: pointers into the map. O(1). */
 hasten_status gguf_array_str(const struct gguf *g, const char *key, int64_t i, struct gguf_str *out,
                              struct hasten_error *err);
+/* Elements [from, from + n): the key is looked up once. */
+hasten_status gguf_array_strs(const struct gguf *g, const char *key, int64_t from, int64_t n,
+                              struct gguf_str *out, struct hasten_error *err);
 /* Whole numeric array converted into the caller's buffer of n elements (n must equal the count). */
 hasten_status gguf_array_f32(const struct gguf *g, const char *key, float *out, int64_t n,
                              struct hasten_error *err);

@@ -305,8 +305,8 @@ hasten_status gguf_array_info(const struct gguf *g, const char *key, enum gguf_v
     return HASTEN_OK;
 }
 
-hasten_status gguf_array_str(const struct gguf *g, const char *key, int64_t i, struct gguf_str *out,
-                             struct hasten_error *err)
+hasten_status gguf_array_strs(const struct gguf *g, const char *key, int64_t from, int64_t n,
+                              struct gguf_str *out, struct hasten_error *err)
 {
     const struct gguf_entry *e;
     hasten_status s = find(g, key, true, &e, err);
@@ -314,11 +314,18 @@ hasten_status gguf_array_str(const struct gguf *g, const char *key, int64_t i, s
         return s;
     if (!e->strings)
         return refuse_type(g, key, e, "an array of type string", err);
-    if (i < 0 || (uint64_t)i >= e->n)
+    if (from < 0 || n < 0 || (uint64_t)from > e->n || (uint64_t)n > e->n - (uint64_t)from)
         return refuse_value(g, key, e->at, err, "expected an index below %" PRIu64 ", found %" PRId64, e->n,
-                            i);
-    *out = load_str(g, e->strings[i]);
+                            from < 0 || n < 1 ? from : from + n - 1);
+    for (int64_t i = 0; i < n; i++)
+        out[i] = load_str(g, e->strings[from + i]);
     return HASTEN_OK;
+}
+
+hasten_status gguf_array_str(const struct gguf *g, const char *key, int64_t i, struct gguf_str *out,
+                             struct hasten_error *err)
+{
+    return gguf_array_strs(g, key, i, 1, out, err);
 }
 
 /* An array of n numbers; floats says whether f32 and f64 may be among them. */

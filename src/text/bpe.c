@@ -158,10 +158,10 @@ static hasten_status merges_block(struct vocab *v, const struct gguf *g, int64_t
     static const char key[] = "tokenizer.ggml.merges";
     struct gguf_str s[MERGE_BLOCK];
     struct bpe_merge m[MERGE_BLOCK];
+    hasten_status st = gguf_array_strs(g, key, from, n, s, err);
+    if (st)
+        return st;
     for (int i = 0; i < n; i++) {
-        hasten_status st = gguf_array_str(g, key, from + i, &s[i], err);
-        if (st)
-            return st;
         const char *gap = s[i].len ? memchr(s[i].data, ' ', s[i].len) : NULL;
         if (gap) {
             token_index_touch(&v->index, s[i].data, (size_t)(gap - s[i].data));
@@ -170,7 +170,7 @@ static hasten_status merges_block(struct vocab *v, const struct gguf *g, int64_t
     }
     for (int i = 0; i < n; i++) {
         int32_t guess = from + i ? *last + 1 : 0;
-        hasten_status st = merge_parse(v, gguf_path(g), from + i, s[i], guess, &m[i], err);
+        st = merge_parse(v, gguf_path(g), from + i, s[i], guess, &m[i], err);
         if (st)
             return st;
         *last = m[i].id;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 static const char KEY_TOKENS[] = "tokenizer.ggml.tokens";
+#define INDEX_BLOCK 32
 static const char KEY_TYPES[] = "tokenizer.ggml.token_type";
 
 int tokens_push(struct tokens *t, int32_t id)
@@ -63,6 +64,23 @@ hasten_status vocab_required_array(const struct gguf *g, const char *key, enum g
     return gguf_array_info(g, key, elem, n, err);
 }
 
+/* The table is larger than the caches: the memory of all of a block's places is asked for, then they are filled. */
+static hasten_status index_block(struct vocab *v, const struct gguf *g, int32_t from, int32_t n,
+                                 struct hasten_error *err)
+{
+    for (int32_t i = from; i < from + n; i++) {
+        if (v->texts[i].len > LIMIT_TOKEN_BYTES)
+            return error_set(err, HASTEN_ERR_LIMIT, "%s: %s[%d] has %zu bytes; the limit is %d", gguf_path(g),
+                             KEY_TOKENS, i, v->texts[i].len, LIMIT_TOKEN_BYTES);
+        token_index_touch(&v->index, v->texts[i].data, v->texts[i].len);
+    }
+    for (int32_t i = from; i < from + n; i++)
+        if (token_index_add(&v->index, v->texts, i))
+            return error_set(err, HASTEN_ERR_LIMIT, "%s: %s[%d]: too many collisions", gguf_path(g),
+                             KEY_TOKENS, i);
+    return HASTEN_OK;
+}
+
 static hasten_status open_texts(struct vocab *v, const struct gguf *g, struct hasten_error *err)
 {
     enum gguf_value_type elem = GGUF_STRING;
@@ -82,18 +100,10 @@ static hasten_status open_texts(struct vocab *v, const struct gguf *g, struct ha
     if (!v->texts || !v->types || token_index_init(&v->index, n))
         return error_set(err, HASTEN_ERR_MEMORY, "out of memory for a vocabulary of %lld tokens",
                          (long long)n);
-    for (int32_t i = 0; i < v->n; i++) {
-        st = gguf_array_str(g, KEY_TOKENS, i, &v->texts[i], err);
-        if (st)
-            return st;
-        if (v->texts[i].len > LIMIT_TOKEN_BYTES)
-            return error_set(err, HASTEN_ERR_LIMIT, "%s: %s[%d] has %zu bytes; the limit is %d", gguf_path(g),
-                             KEY_TOKENS, i, v->texts[i].len, LIMIT_TOKEN_BYTES);
-        if (token_index_add(&v->index, v->texts, i))
-            return error_set(err, HASTEN_ERR_LIMIT, "%s: %s[%d]: too many collisions", gguf_path(g),
-                             KEY_TOKENS, i);
-    }
-    return HASTEN_OK;
+    st = gguf_array_strs(g, KEY_TOKENS, 0, n, v->texts, err);
+    for (int32_t i = 0; i < v->n && !st; i += INDEX_BLOCK)
+        st = index_block(v, g, i, v->n - i < INDEX_BLOCK ? v->n - i : INDEX_BLOCK, err);
+    return st;
 }
 
 static hasten_status open_types(struct vocab *v, const struct gguf *g, struct hasten_error *err)

@@ -1,0 +1,15 @@
+/* Reading a mapped file ahead: a thread of its own makes the pages of a map present while the caller does something
+ * else. Faults taken one by one cost more, and the threads that compute would take them. */
+#ifndef HASTEN_BASE_PREFAULT_H
+#define HASTEN_BASE_PREFAULT_H
+#include "base/error.h"
+#include <stdint.h>
+
+struct prefault;
+/* *out is NULL, and all is well, when it is not worth it or cannot be: one CPU, a file above half of the memory that
+ * can be had, an old kernel, no thread. HASTEN_ERR_MEMORY when out of memory. */
+hasten_status prefault_start(const void *data, uint64_t size, struct prefault **out,
+                             struct hasten_error *err);
+void prefault_stop(struct prefault *p); /* before the map goes; NULL is fine. Waits for at most one piece */
+
+#endif
