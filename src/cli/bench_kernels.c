@@ -65,7 +65,7 @@ int bench_kernels(struct bench_args *a)
     struct pool *pool = NULL;
     hasten_status st = find_type(a->type, &b.only, &err);
     if (!st)
-        st = pool_create(a->model.n_threads ? a->model.n_threads : pool_default_threads(), &pool, &err);
+        st = pool_create(cli_threads(a->model.n_threads, &a->ui), &pool, &err);
     if (!st)
         st = bench_measure_limits(pool, LIMITS_BUDGET_MS, false, 0, &r.limits, &err);
     if (!st) {

@@ -12,7 +12,7 @@ hasten_status bench_limits_run(int n_threads, int budget_ms, bool curve, struct 
                                struct hasten_error *err)
 {
     struct pool *pool = NULL;
-    hasten_status st = pool_create(n_threads ? n_threads : pool_default_threads(), &pool, err);
+    hasten_status st = pool_create(cli_threads(n_threads, NULL), &pool, err);
     if (!st)
         st = bench_measure_limits(pool, budget_ms, curve, 0, out, err);
     pool_destroy(pool);

@@ -8,6 +8,7 @@
 #include "cli/cli.h"
 #include "cli/convert.h"
 #include "cli/quantize.h"
+#include "cli/session.h"
 #include "formats/imatrix.h"
 #include <inttypes.h>
 #include <jansson.h>
@@ -263,7 +264,7 @@ static hasten_status run(struct quantize *q, struct hasten_error *err)
     q->t0 = clock_now_ns();
     hasten_status st = write_header(q, err);
     if (!st)
-        st = pool_create(q->args->n_threads ? q->args->n_threads : pool_default_threads(), &q->pool, err);
+        st = pool_create(cli_threads(q->args->n_threads, q->ui), &q->pool, err);
     if (!st)
         st = converter_open(q->pool, &q->converter, err);
     interrupt_arm();

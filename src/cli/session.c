@@ -2,6 +2,7 @@
 #include "cli/session.h"
 #include "base/clock.h"
 #include "base/limits.h"
+#include "base/pool.h"
 #include <jansson.h>
 
 /* In the order of enum hasten_kv_type, then synonyms. */
@@ -112,11 +113,20 @@ hasten_status cli_read_ids(const char *path, int32_t n_vocab, struct tokens *ids
     return st;
 }
 
+int32_t cli_threads(int32_t asked, struct ui *ui)
+{
+    const int32_t most = pool_default_threads();
+    if (asked > most && ui)
+        ui_note(ui, "-t %d: %d run, as many as there are CPUs for this process", (int)asked, (int)most);
+    return asked == 0 || asked > most ? most : asked;
+}
+
 hasten_status session_open(const char *arg, const struct hasten_engine_settings *settings, struct ui *ui,
                            struct session *s, struct hasten_error *err)
 {
     uint64_t t0 = clock_now_ns();
     s->settings = *settings;
+    s->settings.n_threads = cli_threads(settings->n_threads, ui);
     hasten_status st = model_resolve(arg, &s->path, err);
     if (!st)
         st = hasten_model_open(s->path.data, &s->model, err);

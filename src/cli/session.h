@@ -44,6 +44,10 @@ struct session {
     const struct vocab *vocab; /* of the model */
     struct hasten_engine_settings settings;
 };
+/* Threads for -t asked: 0 and more than may run at once give the CPUs allowed, the latter with a note (ui: NULL or
+ * where to). More threads than CPUs are never faster. */
+int32_t cli_threads(int32_t asked, struct ui *ui);
+/* Its settings.n_threads goes through cli_threads. */
 hasten_status session_open(const char *arg, const struct hasten_engine_settings *settings, struct ui *ui,
                            struct session *out, struct hasten_error *err);
 void session_close(struct session *s);

@@ -276,6 +276,19 @@ class Others(unittest.TestCase):
         r = json.loads(r.stdout)
         self.assertEqual((r["threads"], r["affinity_cpus"], r["kernels"]), (1, 1, "plain"))
 
+    def test_threads_are_clamped_to_the_cpus(self):
+        """Beyond the CPUs allowed threads only slow each other down: JSON and the note give the number that runs."""
+        allowed = sorted(os.sched_getaffinity(0))
+        for cpus in ({allowed[0]}, set(allowed)):
+            for asked in (1, 500):
+                r = subprocess.run([HASTEN, "bench", tiny("llama"), "-p", "8", "-n", "2", "-r", "1", "-t", str(asked), "-v",
+                                    "--no-limits", "--json"], capture_output=True, env=ENVIRONMENT, check=True,
+                                   preexec_fn=lambda: os.sched_setaffinity(0, cpus))
+                runs = json.loads(r.stdout)["threads"]
+                self.assertLessEqual(runs, min(asked, len(cpus)))  # less under a CPU quota
+                self.assertGreaterEqual(runs, 1)
+                self.assertEqual(f"-t {asked}: {runs} run" in r.stderr.decode(), runs < asked)
+
     def test_bench(self):
         r = json.loads(hasten("bench", tiny("llama"), "-p", 40, "-n", 5, "-d", 70, "-r", 3, "--json"))
         self.assertEqual((r["depth"], r["repeat"]), (70, 3))
