@@ -1,9 +1,9 @@
 /* Reading a mapped file ahead (prefault.h). Owns the thread; pieces of PIECE bytes, so that it can be stopped. */
 #include "base/prefault.h"
+#include "base/cpus.h"
 #include "base/mem.h"
 #include "base/meminfo.h"
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -31,19 +31,13 @@ static void *run(void *arg)
     return NULL;
 }
 
-static bool several_cpus(void)
-{
-    cpu_set_t set;
-    return sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 1;
-}
-
 hasten_status prefault_start(const void *data, uint64_t size, struct prefault **out, struct hasten_error *err)
 {
     uint64_t available;
     sigset_t all, before;
     *out = NULL;
     hasten_status st = meminfo_available("/proc/meminfo", "/sys/fs/cgroup", &available, err);
-    if (st || size > available / 2 || !several_cpus())
+    if (st || size > available / 2 || cpus_allowed() < 2)
         return st;
     struct prefault *p = mem_calloc(1, sizeof *p);
     if (!p)
