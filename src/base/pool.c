@@ -42,6 +42,7 @@
 #define SPIN_NS 40000 /* how long to look for work before sleeping */
 #define SPIN_MIN 200  /* bounds of the calibrated number of pauses */
 #define SPIN_MAX 20000
+#define MOST_SPINS 50          /* half as long, while the caller is busy */
 #define STACK_BYTES (2u << 20) /* of a worker */
 #define MAX_UNITS (1ll << 30)  /* of a loop: half a ticket, and a bit to spare */
 #define PATIENCE_MIN_NS 4000   /* bounds of how long the caller waits for a chunk */
@@ -295,20 +296,38 @@ static void leave_caller(const struct pool *p, const struct worker *w)
         cpus_leave(w->loop.caller_cpu);
 }
 
-/* The worker has waited in vain for the loop after `epoch`. Is the caller still in that one, awake, and off its
- * CPU? A thread that runs spends CPU time as fast as time passes. */
-static void fetch_caller(struct pool *p, const struct worker *w, uint32_t epoch)
+static bool is_current(struct pool *p, uint32_t epoch)
+{
+    return epoch_of(atomic_load_explicit(&p->ticket, memory_order_relaxed)) == epoch;
+}
+
+/* Whether the caller is still in the loop of an epoch, and not asleep there. */
+static bool is_caller_inside(struct pool *p, uint32_t epoch)
+{
+    return is_current(p, epoch) && atomic_load(&p->closed) != epoch && !atomic_load(&p->waiting);
+}
+
+static void spin(struct pool *p, uint32_t epoch, int n_pauses)
+{
+    for (int i = 0; i < n_pauses && is_current(p, epoch); i++)
+        pause_cpu();
+}
+
+/* The worker waits for the loop after `epoch`. As long as the caller is busy with its last chunk that is soon;
+ * but the caller may be off its CPU. A thread that runs spends CPU time as fast as time passes. */
+static void wait_for_caller(struct pool *p, const struct worker *w, uint32_t epoch)
 {
     const int tid = w->loop.caller_tid;
-    if (!p->roaming || tid == 0 || atomic_load(&p->closed) == epoch || atomic_load(&p->waiting))
-        return;
-    const uint64_t start_ns = clock_now_ns(), spent_ns = clock_thread_ns(tid);
-    for (int i = 0; i < p->spin_pauses / 4 && epoch_of(atomic_load(&p->ticket)) == epoch; i++)
-        pause_cpu();
-    const uint64_t ran_ns = clock_thread_ns(tid) - spent_ns, passed_ns = clock_now_ns() - start_ns;
-    if (epoch_of(atomic_load(&p->ticket)) == epoch && atomic_load(&p->closed) != epoch &&
-        ran_ns < passed_ns / 4)
-        cpus_pull(tid, cpus_current());
+    spin(p, epoch, p->spin_pauses);
+    for (int i = 0; i < MOST_SPINS && p->roaming && tid && is_caller_inside(p, epoch); i++) {
+        const uint64_t start_ns = clock_now_ns(), spent_ns = clock_thread_ns(tid);
+        spin(p, epoch, p->spin_pauses / 2);
+        const uint64_t ran_ns = clock_thread_ns(tid) - spent_ns, passed_ns = clock_now_ns() - start_ns;
+        if (is_caller_inside(p, epoch) && ran_ns < passed_ns / 4) {
+            cpus_pull(tid, cpus_current());
+            return;
+        }
+    }
 }
 
 /* Works until nothing is left to claim; wakes a sleeping caller. */
@@ -336,14 +355,9 @@ static void *worker_main(void *arg)
         if (atomic_load(&p->stop))
             return NULL;
         drain(p, w, epoch);
-        for (int i = 0; i < p->spin_pauses; i++) {
-            if (epoch_of(atomic_load_explicit(&p->ticket, memory_order_relaxed)) != epoch)
-                break;
-            pause_cpu();
-        }
+        wait_for_caller(p, w, epoch);
         if (epoch_of(atomic_load(&p->ticket)) != epoch)
             continue;
-        fetch_caller(p, w, epoch);
         atomic_fetch_add(&p->sleepers, 1);
         while (epoch_of(atomic_load(&p->ticket)) == epoch)
             futex_wait(epoch_futex(p), epoch);
