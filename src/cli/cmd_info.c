@@ -68,8 +68,10 @@ static hasten_status open_and_plan(struct facts *f, const struct hasten_engine_s
     hasten_status st = model_open_unread(f->path, &f->model, &why);
     if (!st && s.n_ctx == 0)
         s.n_ctx = hasten_model_n_ctx_train(f->model) < 4096 ? hasten_model_n_ctx_train(f->model) : 4096;
-    if (!st)
+    if (!st) {
+        s.n_threads = cli_threads(s.n_threads, NULL); /* as session_open */
         st = hasten_engine_plan(f->model, &s, &f->plan, &why);
+    }
     f->n_ctx = s.n_ctx;
     f->has_plan = !st;
     if (f->model)
