@@ -63,6 +63,7 @@ static hasten_status open_parts(struct hasten_engine *e, struct hasten_error *er
     fill_inv_freq(e);
     if ((st = open_kv(e, err)) || (st = open_seqs(e, err)))
         return st;
+    key_mean_fill(e);
     return pool_create(e->settings.n_threads, &e->pool, err);
 }
 

@@ -49,6 +49,7 @@ struct buffers {
     float *out;       /* output of a block's last matrix [d] */
     float *cos, *sin; /* [n_ropes][rows][n_rot/2] */
     double *inv_freq; /* [n_ropes][n_rot/2] */
+    float *key_mean;  /* [n_layer × widths.k], negative (key_mean.c); NULL: not used */
     uint8_t *act[3];  /* activations in each form of enum act_form */
     float *logits;    /* [n_logits × n_vocab] */
     uint8_t *partial; /* attention split by spans: partial results; NULL: never split */
@@ -102,6 +103,11 @@ void forward_head(struct hasten_engine *e, int32_t first, int32_t n);
 
 /* Attention of one layer over the pass: q, and the pages of each row's sequence, into buf.att. */
 void attention_layer(struct hasten_engine *e, const struct layer *l, int32_t first_lane);
+/* What is taken from keys in bf16 and q8 (key_mean.c): whether any layer of a model does; fills buf.key_mean, with
+ * inv_freq and the pool set up; what is to be added to a row of a layer's keys [n_head_kv × d_k], or NULL. */
+bool key_mean_used(enum kv_rep rep, const struct model_desc *d);
+void key_mean_fill(struct hasten_engine *e);
+const float *key_mean_of(const struct hasten_engine *e, const struct layer *l);
 /* Memory for partial results of a layer (0: its attention is never split); scratch of one worker. */
 size_t attention_partial_bytes(const struct hasten_engine_settings *s, const struct layer *l);
 size_t attention_scratch_bytes(const struct kernels *k, enum kv_rep rep, const struct layer *l);

@@ -69,6 +69,7 @@ static void finish_qkv_rows(void *ctx, int64_t begin, int64_t end, int worker)
     const struct rows_ctx *c = ctx;
     struct hasten_engine *e = c->e;
     const struct layer *l = c->l;
+    const float *mean = key_mean_of(e, l);
     (void)worker;
     for (int64_t i = begin; i < end; i++) {
         float *q = e->buf.q + i * l->n_head * l->d_k;
@@ -76,6 +77,8 @@ static void finish_qkv_rows(void *ctx, int64_t begin, int64_t end, int worker)
         float *v = e->buf.v + i * l->n_head_kv * l->d_v;
         finish_heads(c, i, q, l->n_head, l->bq, l->q_norm);
         finish_heads(c, i, k, l->n_head_kv, l->bk, l->k_norm);
+        if (mean)
+            e->kernels->add(mean, (int64_t)l->n_head_kv * l->d_k, k);
         if (l->bv)
             e->kernels->add(l->bv, (int64_t)l->n_head_kv * l->d_v, v);
         const int32_t pos = e->pass.pos[i];

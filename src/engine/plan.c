@@ -169,6 +169,7 @@ size_t engine_layout(const struct hasten_model *m, const struct hasten_engine_se
     buf->cos = bump_floats(&b, n * m->desc.n_ropes, w->rot / 2);
     buf->sin = bump_floats(&b, n * m->desc.n_ropes, w->rot / 2);
     buf->inv_freq = bump_take(&b, (size_t)m->desc.n_ropes * (size_t)(w->rot / 2) * sizeof(double));
+    buf->key_mean = key_mean_used(engine_kv_rep(s), &m->desc) ? bump_floats(&b, m->desc.n_layer, w->k) : NULL;
     for (int f = 0; f < 3; f++)
         buf->act[f] = bump_take(&b, rows * w->act_row[f]);
     buf->logits = bump_floats(&b, s->n_logits, m->desc.n_vocab);

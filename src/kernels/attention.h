@@ -131,15 +131,14 @@ void twin_low_fold(const struct kv_tile *t, int64_t d_v, const float p[ATTN_TILE
 
 #if defined(__x86_64__)
 /* Tiles of bf16 pages (x86/attention_bf16_avx512.c): the form that suits this CPU, or, for tests, one of them
- * (dot: only where the CPU has AVX512_BF16). Queries are prepared in the same form. */
-#define BF16_FORM(form)                                                                                      \
-    void avx512_bf16_tile##form(const struct kv_tile *t, int64_t d_k, int64_t d_v, int64_t n_q,              \
-                                const void *q, const struct attn_visible *vis, float softcap,                \
-                                struct attn_state *state, float *o, void *scratch);                          \
-    void avx512_bf16_query##form(int64_t d_k, const float *q, void *dst)
-BF16_FORM();
-BF16_FORM(_dot);
-BF16_FORM(_fma);
+ * (dot: only where the CPU has AVX512_BF16). */
+#define BF16_TILE(name)                                                                                      \
+    void name(const struct kv_tile *t, int64_t d_k, int64_t d_v, int64_t n_q, const void *q,                 \
+              const struct attn_visible *vis, float softcap, struct attn_state *state, float *o,             \
+              void *scratch)
+BF16_TILE(avx512_bf16_tile);
+BF16_TILE(avx512_bf16_tile_dot);
+BF16_TILE(avx512_bf16_tile_fma);
 #endif
 
 #endif

@@ -192,20 +192,6 @@ static void check_store(const struct kernels *set, enum kv_rep rep, int64_t d, e
     guard_free(&y);
 }
 
-#if defined(__x86_64__)
-static void bf16_query_dot(enum kv_rep rep, int64_t d_k, const float *q, void *dst)
-{
-    (void)rep;
-    avx512_bf16_query_dot(d_k, q, dst);
-}
-
-static void bf16_query_fma(enum kv_rep rep, int64_t d_k, const float *q, void *dst)
-{
-    (void)rep;
-    avx512_bf16_query_fma(d_k, q, dst);
-}
-#endif
-
 static void check_rep(const struct kernels *set, enum kv_rep rep_kv, struct report *rep)
 {
     static const int64_t dims[][2] = {{16, 16}, {64, 64}, {128, 128}, {80, 80}, {256, 256}, {64, 96}, {7, 9}};
@@ -227,17 +213,14 @@ static void check_rep(const struct kernels *set, enum kv_rep rep_kv, struct repo
 static void check_bf16_forms(const struct kernels *set, struct report *rep)
 {
 #if defined(__x86_64__)
-#define FORM(form)                                                                                           \
-    struct kernels form = *set;                                                                              \
-    form.attn_tile = avx512_bf16_tile##_##form;                                                              \
-    form.attn_query = bf16_query##_##form;                                                                   \
-    check_rep(&form, KV_BF16, rep)
+    struct kernels form = *set;
     if (strcmp(set->name, "avx512") != 0)
         return;
-    FORM(fma);
-    if (cpu_features() & CPU_AVX512_BF16) {
-        FORM(dot);
-    }
+    form.attn_tile = avx512_bf16_tile_fma;
+    check_rep(&form, KV_BF16, rep);
+    form.attn_tile = avx512_bf16_tile_dot;
+    if (cpu_features() & CPU_AVX512_BF16)
+        check_rep(&form, KV_BF16, rep);
 #else
     (void)set, (void)rep;
 #endif

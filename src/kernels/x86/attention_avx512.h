@@ -108,6 +108,7 @@ void avx512_q8_tile(const struct kv_tile *t, int64_t d_k, int64_t d_v, int64_t n
 size_t avx512_q8_scratch_bytes(int64_t n_q);
 
 size_t avx512_bf16_scratch_bytes(int64_t d_k, int64_t n_q);
+void avx512_bf16_query(int64_t d_k, const float *q, void *dst);
 void avx512_bf16_store(int64_t d_k, int64_t d_v, int32_t e, const float *k, const float *v, uint16_t *tile_k,
                        uint16_t *tile_v);
 

@@ -134,7 +134,7 @@ MATH_INLINE void dot_fold(int n, int n_vec, bool partial, const uint16_t *v, int
 
 /* ---- the fma form ------------------------------------------------------------------------------------------ */
 
-/* keys: [d_k, made even][64] f32, the odd one of each pair first; queries in the same order. */
+/* keys: [d_k, made even][64] f32, the odd one of each pair first; queries as widen made them. */
 MATH_INLINE void fma_scores(int n, const float *k, int64_t d_k, const struct query *qs)
 {
     __m512 s[GROUP][VECTORS];
@@ -181,6 +181,16 @@ MATH_INLINE void fma_fold(int n, int n_vec, bool partial, const float *values, i
     UNROLL for (int i = 0; i < n; i++)
     {
         UNROLL for (int c = 0; c < n_vec; c++) _mm512_mask_storeu_ps(qs[i].o + d0 + c * 16, tail, o[i][c]);
+    }
+}
+
+/* A query's pairs as f32 in that order, n even. */
+static void widen(const uint16_t *q, int64_t n, float *dst)
+{
+    for (int64_t d = 0; d < n; d += 16) {
+        const __m256i b = _mm256_maskz_loadu_epi16(v_tail(n - d), q + d);
+        const __m512 x = _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(b), 16));
+        _mm512_mask_storeu_ps(dst + d, v_tail(n - d), swap_pairs(x));
     }
 }
 
@@ -296,17 +306,27 @@ static void weigh(const struct form *f, int64_t d_v, struct query *q)
 
 struct work {
     struct query *queries;
-    float *p, *keys, *values;
+    float *p, *keys, *values, *q; /* q: [n_q][d_k, made even] */
     size_t bytes;
 };
 
 static struct work lay_out(int64_t n_q, int64_t d_k, void *scratch)
 {
-    const uintptr_t base = (uintptr_t)scratch, p = base + round_up_64((size_t)n_q * sizeof(struct query));
-    const uintptr_t keys = p + (size_t)n_q * ATTN_TILE * sizeof(float);
-    const uintptr_t values = keys + (size_t)(d_k + 1) * ATTN_TILE * sizeof(float);
-    return (struct work){(struct query *)base, (float *)p, (float *)keys, (float *)values,
-                         values + ATTN_TILE * CHUNK * sizeof(float) - base};
+    const size_t n = (size_t)n_q, d = (size_t)(d_k + 1);
+    uint8_t *const base = scratch, *at = base;
+    struct work w;
+    w.queries = (struct query *)(void *)at;
+    at += round_up_64(n * sizeof(struct query));
+    w.p = (float *)(void *)at;
+    at += n * ATTN_TILE * sizeof(float);
+    w.keys = (float *)(void *)at;
+    at += d * ATTN_TILE * sizeof(float);
+    w.values = (float *)(void *)at;
+    at += ATTN_TILE * CHUNK * sizeof(float);
+    w.q = (float *)(void *)at;
+    at += round_up_64(n * d * sizeof(float));
+    w.bytes = (size_t)(at - base);
+    return w;
 }
 
 size_t avx512_bf16_scratch_bytes(int64_t d_k, int64_t n_q)
@@ -348,9 +368,15 @@ static void tile(const struct form *f, const struct kv_tile *t, int64_t d_k, int
     int64_t n_k = d_k;
     if (!f->is_dot) {
         convert_keys(t->k, (d_k + 1) / 2, t->next, w.keys);
+        for (int64_t i = 0; i < n; i++) {
+            widen(w.queries[i].q, (d_k + 1) / 2 * 2, w.q + i * (d_k + 1));
+            w.queries[i].q = w.q + i * (d_k + 1);
+        }
         keys = w.keys;
         n_k = (d_k + 1) / 2 * 2;
         _mm_setcsr(mode | DENORMALS_ARE_ZEROS);
+    } else if (t->next) {
+        prefetch_lines(t->next, kv_key_bytes(KV_BF16, d_k));
     }
     FOR_GROUPS(n, i, m)
     f->scores[m - 1](keys, n_k, w.queries + i);
@@ -363,6 +389,8 @@ static void tile(const struct form *f, const struct kv_tile *t, int64_t d_k, int
     }
     if (!f->is_dot)
         _mm_setcsr(mode | DENORMALS_ARE_ZEROS);
+    else if (next_v)
+        prefetch_lines(next_v, kv_value_bytes(KV_BF16, d_v));
     int64_t d = 0;
     for (; d + CHUNK <= d_v; d += CHUNK)
         fold_part(f, t, d_v, d, true, next_v, n, &w);
@@ -371,16 +399,12 @@ static void tile(const struct form *f, const struct kv_tile *t, int64_t d_k, int
     _mm_setcsr(mode);
 }
 
-static void make_query(const struct form *f, int64_t d_k, const float *q, void *dst)
+void avx512_bf16_query(int64_t d_k, const float *q, void *dst)
 {
     for (int64_t d = 0; d < d_k; d += 16) {
         const __m512i b = round_bf16(_mm512_maskz_loadu_ps(v_tail(d_k - d), q + d));
-        const __mmask16 tail = v_tail((d_k + 1) / 2 * 2 - d);
-        if (f->is_dot)
-            _mm256_mask_storeu_epi16((uint16_t *)dst + d, tail,
-                                     _mm512_cvtepi32_epi16(_mm512_srli_epi32(b, 16)));
-        else
-            _mm512_mask_storeu_ps((float *)dst + d, tail, swap_pairs(_mm512_castsi512_ps(b)));
+        _mm256_mask_storeu_epi16((uint16_t *)dst + d, v_tail((d_k + 1) / 2 * 2 - d),
+                                 _mm512_cvtepi32_epi16(_mm512_srli_epi32(b, 16)));
     }
 }
 
@@ -461,18 +485,22 @@ static uint64_t time_of_fma(void)
     return best;
 }
 
-static pthread_once_t chosen_once = PTHREAD_ONCE_INIT;
-static bool chosen_dot;
+/* Where the instruction is slow it still wins for few queries, which converting the page does not pay for. */
+#define FEW 7
 
-static void choose(void)
+static pthread_once_t dot_once = PTHREAD_ONCE_INIT;
+static bool dot_right, dot_fast;
+
+static void try_dot(void)
 {
-    chosen_dot = cpu_features() & CPU_AVX512_BF16 && dot_is_canonical() && time_of_dot() < 2 * time_of_fma();
+    dot_right = cpu_features() & CPU_AVX512_BF16 && dot_is_canonical();
+    dot_fast = dot_right && time_of_dot() < 2 * time_of_fma();
 }
 
-static const struct form *chosen(void)
+static const struct form *chosen(int64_t n_q)
 {
-    pthread_once(&chosen_once, choose);
-    return chosen_dot ? &dot_form : &fma_form;
+    pthread_once(&dot_once, try_dot);
+    return dot_fast || (dot_right && n_q <= FEW) ? &dot_form : &fma_form;
 }
 
 #define TILE(name, form)                                                                                     \
@@ -482,21 +510,6 @@ static const struct form *chosen(void)
     {                                                                                                        \
         tile(form, t, d_k, d_v, n_q, q, vis, softcap, state, o, scratch);                                    \
     }
-TILE(avx512_bf16_tile, chosen())
+TILE(avx512_bf16_tile, chosen(n_q))
 TILE(avx512_bf16_tile_dot, &dot_form)
 TILE(avx512_bf16_tile_fma, &fma_form)
-
-void avx512_bf16_query(int64_t d_k, const float *q, void *dst)
-{
-    make_query(chosen(), d_k, q, dst);
-}
-
-void avx512_bf16_query_dot(int64_t d_k, const float *q, void *dst)
-{
-    make_query(&dot_form, d_k, q, dst);
-}
-
-void avx512_bf16_query_fma(int64_t d_k, const float *q, void *dst)
-{
-    make_query(&fma_form, d_k, q, dst);
-}
