@@ -51,6 +51,7 @@ struct buffers {
     double *inv_freq; /* [n_ropes][n_rot/2] */
     float *key_mean;  /* [n_layer × widths.k], negative (key_mean.c); NULL: not used */
     uint8_t *act[3];  /* activations in each form of enum act_form */
+    uint8_t *hidden;  /* input of w_down in its form, made by linear_gated */
     float *logits;    /* [n_logits × n_vocab] */
     uint8_t *partial; /* attention split by spans: partial results; NULL: never split */
     uint8_t *scratch; /* [n_threads × scratch_bytes] */
@@ -61,6 +62,7 @@ struct buffers {
 struct widths {
     int64_t d, q, k, v, att, ff, rot; /* floats a row */
     size_t act_row[3];                /* bytes a row of each form */
+    size_t hidden_row;                /* bytes a row of the input of w_down */
     size_t matmul_scratch, attn_scratch;
 };
 
@@ -125,5 +127,17 @@ struct linear_input {
 };
 void linear_group(struct hasten_engine *e, const struct linear_input *in, int32_t n, const struct linear *lin,
                   int32_t n_lin);
+/* The first half of linear_group: norm and quantisation of the input. */
+void linear_prepare(struct hasten_engine *e, const struct linear_input *in, int32_t n,
+                    const struct linear *lin, int32_t n_lin);
+
+/* gated.c: gate, up and activation of a layer into buf.hidden, for passes of so many rows that gated_pays; books
+ * no lap after ENGINE_OP_PREPARE. linear_hidden multiplies buf.hidden by w_down. */
+bool gated_pays(const struct hasten_engine *e, int32_t n);
+void linear_gated(struct hasten_engine *e, const struct linear_input *in, int32_t n, const struct layer *l);
+void linear_hidden(struct hasten_engine *e, const struct weight *w, int32_t n, float *y);
+size_t gated_scratch_bytes(void); /* of a worker, beside matmul's own */
+/* gate = activation(gate) * up */
+void engine_activate(const struct kernels *kn, enum ffn_kind kind, float *gate, const float *up, int64_t n);
 
 #endif

@@ -136,23 +136,26 @@ static void attention_block(struct rows_ctx *c)
 
 /* ---- feed-forward block ------------------------------------------------------------------------------- */
 
+void engine_activate(const struct kernels *kn, enum ffn_kind kind, float *gate, const float *up, int64_t n)
+{
+    switch (kind) {
+    case FFN_SWIGLU:
+        kn->silu_mul(gate, up, n, gate);
+        break;
+    case FFN_GEGLU:
+        kn->gelu_mul(gate, up, n, gate);
+        break;
+    }
+}
+
 static void activate_rows(void *ctx, int64_t begin, int64_t end, int worker)
 {
     const struct rows_ctx *c = ctx;
     const struct layer *l = c->l;
     (void)worker;
-    for (int64_t i = begin; i < end; i++) {
-        float *gate = c->e->buf.gate + i * l->d_ff;
-        const float *up = c->e->buf.up + i * l->d_ff;
-        switch (l->ffn) {
-        case FFN_SWIGLU:
-            c->e->kernels->silu_mul(gate, up, l->d_ff, gate);
-            break;
-        case FFN_GEGLU:
-            c->e->kernels->gelu_mul(gate, up, l->d_ff, gate);
-            break;
-        }
-    }
+    for (int64_t i = begin; i < end; i++)
+        engine_activate(c->e->kernels, l->ffn, c->e->buf.gate + i * l->d_ff, c->e->buf.up + i * l->d_ff,
+                        l->d_ff);
 }
 
 static void ffn_block(struct rows_ctx *c)
@@ -160,13 +163,20 @@ static void ffn_block(struct rows_ctx *c)
     struct hasten_engine *e = c->e;
     const struct layer *l = c->l;
     const int32_t n = e->pass.n_rows;
-    const struct linear gate_up[] = {{&l->w_gate, e->buf.gate}, {&l->w_up, e->buf.up}};
-    linear_group(e, &(struct linear_input){e->buf.x, e->model->desc.d_model, l->ffn_norm}, n, gate_up, 2);
-    engine_lap(e, ENGINE_OP_GATE_UP);
-    pool_for(e->pool, n, ROWS_PER_CLAIM, activate_rows, c);
-    engine_lap(e, ENGINE_OP_ACTIVATION);
-    linear_group(e, &(struct linear_input){e->buf.gate, l->d_ff, NULL}, n,
-                 &(struct linear){&l->w_down, e->buf.out}, 1);
+    const struct linear_input in = {e->buf.x, e->model->desc.d_model, l->ffn_norm};
+    if (gated_pays(e, n)) {
+        linear_gated(e, &in, n, l);
+        engine_lap(e, ENGINE_OP_GATE_UP);
+        linear_hidden(e, &l->w_down, n, e->buf.out);
+    } else {
+        const struct linear gate_up[] = {{&l->w_gate, e->buf.gate}, {&l->w_up, e->buf.up}};
+        linear_group(e, &in, n, gate_up, 2);
+        engine_lap(e, ENGINE_OP_GATE_UP);
+        pool_for(e->pool, n, ROWS_PER_CLAIM, activate_rows, c);
+        engine_lap(e, ENGINE_OP_ACTIVATION);
+        linear_group(e, &(struct linear_input){e->buf.gate, l->d_ff, NULL}, n,
+                     &(struct linear){&l->w_down, e->buf.out}, 1);
+    }
     engine_lap(e, ENGINE_OP_DOWN);
     c->post_norm = l->ffn_post_norm;
     pool_for(e->pool, n, ROWS_PER_CLAIM, add_rows, c);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #define MAX_GROUP 4
+#define CLAIM_PANELS 2 /* panels that matmul is fastest with, together */
 
 struct group {
     struct hasten_engine *e;
@@ -44,6 +45,7 @@ struct product {
     const struct weight *w[MAX_GROUP];
     float *y[MAX_GROUP];
     int64_t first_panel[MAX_GROUP + 1]; /* panels of matrix j are [first_panel[j], first_panel[j + 1]) */
+    const uint8_t *act[3];              /* input rows in each form */
     int64_t k;
     int32_t n, n_lin;
 };
@@ -75,11 +77,8 @@ static void multiply_panels(const void *ctx, int64_t begin, int64_t end, int wor
         if (r.row0 >= r.row1)
             continue;
         const enum act_form f = kn->form_of(p->w[j]->type, p->k);
-        const struct act a = {.form = f,
-                              .n = p->n,
-                              .k = p->k,
-                              .rows = p->e->buf.act[f],
-                              .row_stride = kn->act_row_bytes(f, p->k)};
+        const struct act a = {
+            .form = f, .n = p->n, .k = p->k, .rows = p->act[f], .row_stride = kn->act_row_bytes(f, p->k)};
         if (!stage) {
             kn->matmul(p->w[j], &a, r.row0, r.row1, p->y[j], p->w[j]->n_rows, scratch);
             continue;
@@ -137,11 +136,11 @@ static void multiply_in_place(void *ctx, int64_t begin, int64_t end, int worker)
     multiply_panels(ctx, begin, end, worker, NULL);
 }
 
-/* A claim is not below about 4 µs of work. */
+/* A claim is not below about 4 µs of work, and whole groups of panels. */
 static void multiply(struct product *p)
 {
-    const int64_t n_panels = p->first_panel[p->n_lin], macs = PANEL_ROWS * p->k * p->n;
-    const int64_t least = 1 + 200000 / (macs > 0 ? macs : 1);
+    const int64_t n_panels = p->first_panel[p->n_lin], macs = CLAIM_PANELS * PANEL_ROWS * p->k * p->n;
+    const int64_t least = CLAIM_PANELS * (1 + 200000 / (macs > 0 ? macs : 1));
     const int64_t most = POOL_STAGE_BYTES / (PANEL_ROWS * (int64_t)sizeof(float) * p->n);
     if (most >= least)
         pool_for_staged(p->e->pool, n_panels, least, most, &panels_job, p, sizeof *p);
@@ -149,16 +148,11 @@ static void multiply(struct product *p)
         pool_for(p->e->pool, n_panels, least, multiply_in_place, p);
 }
 
-void linear_group(struct hasten_engine *e, const struct linear_input *in, int32_t n, const struct linear *lin,
-                  int32_t n_lin)
+/* act[f]: input rows in form f. */
+static void multiply_group(struct hasten_engine *e, uint8_t *const act[3], int64_t k, int32_t n,
+                           const struct linear *lin, int32_t n_lin)
 {
-    struct group g = {.e = e, .in = in, .lin = lin, .n = n, .n_lin = n_lin};
-    struct product p = {.e = e, .k = in->k, .n = n, .n_lin = n_lin};
-    collect_forms(&g);
-    pool_for(e->pool, n, 4, prepare_rows, &g);
-    engine_lap(e, ENGINE_OP_PREPARE);
-    if (e->taps.linear_input)
-        tell_taps(&g);
+    struct product p = {.e = e, .k = k, .n = n, .n_lin = n_lin, .act = {act[0], act[1], act[2]}};
     for (int32_t j = 0; j < n_lin; j++) {
         p.w[j] = lin[j].w;
         p.y[j] = lin[j].y;
@@ -166,4 +160,28 @@ void linear_group(struct hasten_engine *e, const struct linear_input *in, int32_
         e->counters.weight_bytes += (uint64_t)lin[j].w->n_rows * (uint64_t)lin[j].w->row_bytes;
     }
     multiply(&p);
+}
+
+void linear_prepare(struct hasten_engine *e, const struct linear_input *in, int32_t n,
+                    const struct linear *lin, int32_t n_lin)
+{
+    struct group g = {.e = e, .in = in, .lin = lin, .n = n, .n_lin = n_lin};
+    collect_forms(&g);
+    pool_for(e->pool, n, 4, prepare_rows, &g);
+    engine_lap(e, ENGINE_OP_PREPARE);
+    if (e->taps.linear_input)
+        tell_taps(&g);
+}
+
+void linear_group(struct hasten_engine *e, const struct linear_input *in, int32_t n, const struct linear *lin,
+                  int32_t n_lin)
+{
+    linear_prepare(e, in, n, lin, n_lin);
+    multiply_group(e, e->buf.act, in->k, n, lin, n_lin);
+}
+
+void linear_hidden(struct hasten_engine *e, const struct weight *w, int32_t n, float *y)
+{
+    uint8_t *const act[3] = {e->buf.hidden, e->buf.hidden, e->buf.hidden};
+    multiply_group(e, act, w->k, n, &(struct linear){w, y}, 1);
 }

@@ -127,6 +127,7 @@ void engine_widths(const struct hasten_model *m, const struct kernels *k, enum k
         const struct weight *mats[] = {&l->wq, &l->wk, &l->wv, &l->wo, &l->w_gate, &l->w_up, &l->w_down};
         for (size_t j = 0; j < sizeof mats / sizeof mats[0]; j++)
             widen_matrix(k, mats[j], out);
+        widen_size(&out->hidden_row, k->act_row_bytes(k->form_of(l->w_down.type, l->w_down.k), l->w_down.k));
         widen_size(&out->attn_scratch, attention_scratch_bytes(k, rep, l));
     }
 }
@@ -172,9 +173,11 @@ size_t engine_layout(const struct hasten_model *m, const struct hasten_engine_se
     buf->key_mean = key_mean_used(engine_kv_rep(s), &m->desc) ? bump_floats(&b, m->desc.n_layer, w->k) : NULL;
     for (int f = 0; f < 3; f++)
         buf->act[f] = bump_take(&b, rows * w->act_row[f]);
+    buf->hidden = bump_take(&b, rows * w->hidden_row);
     buf->logits = bump_floats(&b, s->n_logits, m->desc.n_vocab);
+    const size_t linear_scratch = w->matmul_scratch + gated_scratch_bytes();
     buf->scratch_bytes =
-        ((w->matmul_scratch > w->attn_scratch ? w->matmul_scratch : w->attn_scratch) + 127) & ~(size_t)63;
+        ((linear_scratch > w->attn_scratch ? linear_scratch : w->attn_scratch) + 127) & ~(size_t)63;
     size_t partial = 0;
     for (int32_t i = 0; i < m->desc.n_layer; i++)
         widen_size(&partial, attention_partial_bytes(s, &m->desc.layers[i]));

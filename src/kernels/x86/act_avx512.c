@@ -18,7 +18,8 @@ MATH_INLINE struct group_scales scales_of(__m512i amax)
     const __mmask16 finite = _mm512_cmplt_epu32_mask(amax, _mm512_set1_epi32(0x7f800000));
     struct group_scales s;
     s.live = _mm512_mask_cmp_ps_mask(finite, f, _mm512_set1_ps(ACT_AMAX_MIN), _CMP_GE_OQ);
-    s.d = _mm512_mask_blend_ps(finite, _mm512_set1_ps(canonical_nan()), _mm512_maskz_div_ps(s.live, f, limit));
+    s.d =
+        _mm512_mask_blend_ps(finite, _mm512_set1_ps(canonical_nan()), _mm512_maskz_div_ps(s.live, f, limit));
     s.inverse = _mm512_maskz_div_ps(s.live, limit, f);
     return s;
 }

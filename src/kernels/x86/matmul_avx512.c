@@ -8,8 +8,8 @@
 #include "kernels/x86/panel_avx512.h"
 #include "kernels/x86/vec_avx512.h"
 
-#define MAX_COLUMNS 256     /* columns per pass over a weight; more make a second pass */
-#define SOME_COLUMNS 64     /* begun and stored together */
+#define MAX_COLUMNS 256 /* columns per pass over a weight; more make a second pass */
+#define SOME_COLUMNS 64 /* begun and stored together */
 #define GROUP_ROWS (PANEL_GROUP * PANEL_ROWS)
 #define PREFETCH_COLUMNS 16 /* up to here the weights' way from memory is what takes the time */
 

@@ -94,7 +94,8 @@ MATH_INLINE void multiply_mins_32(int n_panels, int n_blocks, const struct tile_
 
 /* acc += d d_x dot */
 MATH_INLINE void fold_32(int n_panels, int n, int b, const struct tile_q8 *t,
-                         const uint8_t *const x[COLUMN_GROUP], dots dot, __m512 acc[PANEL_GROUP][COLUMN_GROUP])
+                         const uint8_t *const x[COLUMN_GROUP], dots dot,
+                         __m512 acc[PANEL_GROUP][COLUMN_GROUP])
 {
     EACH(c, n)
     {

@@ -12,12 +12,12 @@
 
 /* 16 rows x 256 k of a quantised type; the last tile of a row of 32-blocks may be partly filled. */
 struct tile_q8 {
-    uint8_t q[TILE_K / 4][64];     /* [k / 4][row][k % 4], unsigned */
-    float d[8][PANEL_ROWS];        /* per 32-block, or d[0] for a 256-block */
-    float m[8][PANEL_ROWS];        /* m, or m[0] = dmin */
+    uint8_t q[TILE_K / 4][64]; /* [k / 4][row][k % 4], unsigned */
+    float d[8][PANEL_ROWS];    /* per 32-block, or d[0] for a 256-block */
+    float m[8][PANEL_ROWS];    /* m, or m[0] = dmin */
     union {
         int32_t scale[16][PANEL_ROWS]; /* Q5_K, Q6_K: per sub-block of 32 or 16 */
-        struct {                       /* Q4_K: scales of two neighbouring sub-blocks, as vpdpwssd wants them */
+        struct { /* Q4_K: scales of two neighbouring sub-blocks, as vpdpwssd wants them */
             int16_t pair[4][PANEL_ROWS][2];
             int16_t pair8[4][PANEL_ROWS][2]; /* 8 times these */
         };

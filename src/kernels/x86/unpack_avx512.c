@@ -367,10 +367,11 @@ void unpack_q3_k_avx512(const uint8_t *src, size_t stride, int64_t k, void *tile
             const __m512i size = _mm512_abs_epi16(scale);
             const __mmask32 negative = _mm512_movepi16_mask(scale);
             const __m512i flip = _mm512_maskz_set1_epi16(negative, 0x0707);
-            const __m512i four = _mm512_slli_epi16(size, 2), less = _mm512_mask_sub_epi16(four, negative, four, size);
+            const __m512i four = _mm512_slli_epi16(size, 2),
+                          less = _mm512_mask_sub_epi16(four, negative, four, size);
             const __m512i base = _mm512_sub_epi16(_mm512_set1_epi16(124), less); /* 124 - (3 or 4) |scale| */
-            const __m512i bases = _mm512_or_si512(_mm512_and_si512(base, _mm512_set1_epi16(255)),
-                                                  _mm512_slli_epi16(base, 8));
+            const __m512i bases =
+                _mm512_or_si512(_mm512_and_si512(base, _mm512_set1_epi16(255)), _mm512_slli_epi16(base, 8));
             const __m512i by = _mm512_set1_epi32(part / 2 * 4 + group);
             for (int j = 0; j < 4; j++) {
                 const __m512i bit = _mm512_and_si512(_mm512_srlv_epi32(high[part % 2 * 4 + j], by), one);
