@@ -140,7 +140,7 @@ static void multiply_in_place(void *ctx, int64_t begin, int64_t end, int worker)
 static void multiply(struct product *p)
 {
     const int64_t n_panels = p->first_panel[p->n_lin], macs = CLAIM_PANELS * PANEL_ROWS * p->k * p->n;
-    const int64_t least = CLAIM_PANELS * (1 + 200000 / (macs > 0 ? macs : 1));
+    const int64_t least = CLAIM_PANELS * (1 + 25000 / (macs > 0 ? macs : 1));
     const int64_t most = POOL_STAGE_BYTES / (PANEL_ROWS * (int64_t)sizeof(float) * p->n);
     if (most >= least)
         pool_for_staged(p->e->pool, n_panels, least, most, &panels_job, p, sizeof *p);
