@@ -1,9 +1,10 @@
 /* Encoders: float32 values to the block formats that quant.h decodes.
  *
- * Each block is searched by itself: codes, scale and minimum are chosen to lower sum_i h_i (x_i - y_i)^2, where y
- * is what the decoder gives back and h the importance of a column (all ones without one). For a matrix, h = the
- * mean of the squares of the input that the column is multiplied by; the sum is then the expected squared error
- * of an output if inputs were uncorrelated. The same bytes for any split into calls: a block's code depends on
+ * Each block is searched by itself: codes, scale and minimum are chosen to lower sum_i h_i s_i (x_i - y_i)^2, where
+ * y is what the decoder gives back and h the importance of a column (all ones without one). For a matrix, h = the
+ * mean of the squares of the input that the column is multiplied by; sum_i h_i (x_i - y_i)^2 is then the expected
+ * squared error of an output if inputs were uncorrelated. s grows with the value itself (encode.c says why). The
+ * same bytes for any split into calls: a block's code depends on
  * nothing but its own values and importances.
  *
  * Blocks are valid whatever the numbers: scales are finite, codes in range. Values beyond a format's reach are
