@@ -236,10 +236,12 @@ MATH_INLINE void multiply_paired(int n_panels, int n, const struct tile_q8 *t,
 
 /* ---- ACT_F32 ----------------------------------------------------------------------------------- */
 
+#define FLOAT_COLUMNS 8 /* together: a sum is one chain of fused multiply-adds, 16 of them fill the pipes */
+
 MATH_INLINE void multiply_floats(int n_panels, int n, const struct tile_f32 *t, int64_t k,
-                                 const uint8_t *const x[COLUMN_GROUP], __mmask16 old, struct sums *s)
+                                 const uint8_t *const x[FLOAT_COLUMNS], __mmask16 old, struct sums *s)
 {
-    __m512 acc[PANEL_GROUP][COLUMN_GROUP];
+    __m512 acc[PANEL_GROUP][FLOAT_COLUMNS];
     EACH(c, n) EACH(p, n_panels) acc[p][c] = _mm512_maskz_load_ps(old, s[c * PANEL_GROUP + p].acc);
     for (int64_t i = 0; i < k; i++) {
         __m512 w[PANEL_GROUP];
@@ -260,7 +262,7 @@ MATH_INLINE void multiply_floats(int n_panels, int n, const struct tile_f32 *t, 
 #define FOR_TILES(panels, columns, BODY)                                                                     \
     do {                                                                                                     \
         __mmask16 old = begin ? 0 : 0xffff;                                                                  \
-        const uint8_t *xs[COLUMN_GROUP];                                                                     \
+        const uint8_t *xs[FLOAT_COLUMNS];                                                                    \
         for (int c = 0; c < columns; c++)                                                                    \
             xs[c] = x + (size_t)c * stride;                                                                  \
         for (int64_t left = k; left > 0; left -= TILE_OF_K, t += PANEL_GROUP) {                              \
@@ -286,11 +288,14 @@ MATH_INLINE void multiply_floats(int n_panels, int n, const struct tile_f32 *t, 
     if (n >= 1)                                                                                              \
         FOR_TILES(panels, 1, BODY);
 
-#define MULTIPLY(name, tile_type, BODY)                                                                      \
+/* first: columns of the groups that come first. */
+#define MULTIPLY(name, tile_type, first, BODY)                                                               \
     DECLARE_MULTIPLY(name)                                                                                   \
     {                                                                                                        \
         const tile_type *t = tiles;                                                                          \
         if (n_panels == 2) {                                                                                 \
+            while (n >= first)                                                                               \
+                FOR_TILES(2, first, BODY);                                                                   \
             FOR_COLUMNS(2, BODY)                                                                             \
         } else {                                                                                             \
             FOR_COLUMNS(1, BODY)                                                                             \
@@ -314,15 +319,15 @@ MATH_INLINE void multiply_floats(int n_panels, int n, const struct tile_f32 *t, 
 #define TILE_OF_K TILE_K
 #define TILE_STEP_OF_X ACT_BLOCK_BYTES
 #define TILE_BYTES_OF_X 448
-MULTIPLY(multiply_q4_0, struct tile_q8, BODY_Q4_0)
-MULTIPLY(multiply_q5_0, struct tile_q8, BODY_Q5_0)
-MULTIPLY(multiply_q8_0, struct tile_q8, BODY_Q8_0)
-MULTIPLY(multiply_q45_1, struct tile_q8, BODY_Q45_1)
-MULTIPLY(multiply_q2_k, struct tile_q8, BODY_Q2_K)
-MULTIPLY(multiply_q3_k, struct tile_q8, BODY_Q3_K)
-MULTIPLY(multiply_q4_k, struct tile_q8, BODY_Q4_K)
-MULTIPLY(multiply_q5_k, struct tile_q8, BODY_Q5_K)
-MULTIPLY(multiply_q6_k, struct tile_q8, BODY_Q6_K)
+MULTIPLY(multiply_q4_0, struct tile_q8, COLUMN_GROUP, BODY_Q4_0)
+MULTIPLY(multiply_q5_0, struct tile_q8, COLUMN_GROUP, BODY_Q5_0)
+MULTIPLY(multiply_q8_0, struct tile_q8, COLUMN_GROUP, BODY_Q8_0)
+MULTIPLY(multiply_q45_1, struct tile_q8, COLUMN_GROUP, BODY_Q45_1)
+MULTIPLY(multiply_q2_k, struct tile_q8, COLUMN_GROUP, BODY_Q2_K)
+MULTIPLY(multiply_q3_k, struct tile_q8, COLUMN_GROUP, BODY_Q3_K)
+MULTIPLY(multiply_q4_k, struct tile_q8, COLUMN_GROUP, BODY_Q4_K)
+MULTIPLY(multiply_q5_k, struct tile_q8, COLUMN_GROUP, BODY_Q5_K)
+MULTIPLY(multiply_q6_k, struct tile_q8, COLUMN_GROUP, BODY_Q6_K)
 
 #undef TILE_OF_K
 #undef TILE_STEP_OF_X
@@ -330,4 +335,4 @@ MULTIPLY(multiply_q6_k, struct tile_q8, BODY_Q6_K)
 #define TILE_OF_K TILE_K_F32
 #define TILE_STEP_OF_X ((size_t)TILE_K_F32 * sizeof(float))
 #define TILE_BYTES_OF_X ((size_t)tile_k * sizeof(float))
-MULTIPLY(multiply_f32, struct tile_f32, BODY_F32)
+MULTIPLY(multiply_f32, struct tile_f32, FLOAT_COLUMNS, BODY_F32)
