@@ -180,6 +180,8 @@ void mem_free(void *ptr)
     free((char *)ptr - h->offset);
 }
 
+#define HUGE_BYTES (2u << 20)
+
 /* ---- pages ----------------------------------------------------------------------------------------------- */
 
 void *mem_map(size_t size_bytes)
@@ -190,6 +192,8 @@ void *mem_map(size_t size_bytes)
         mmap(NULL, size_bytes ? size_bytes : 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (ptr == MAP_FAILED)
         return NULL;
+    if (size_bytes >= HUGE_BYTES)
+        madvise(ptr, size_bytes, MADV_HUGEPAGE); /* a wish; strided rows then need fewer page table entries */
     count_add(size_bytes);
     return ptr;
 }
