@@ -1,28 +1,11 @@
 /* Attention over one tile of 64 positions, for AVX2 with FMA and F16C. Twins: ref/twin_attention.c.
  *
- * Queries with something to see are taken four at a time, so that a key or value is converted to f32 once for
- * four; with sixteen registers, positions and components are cut so that eight accumulators are in use.
+ * Queries with something to see are taken up to six at a time (attention_avx2.h); here f16 and f32 pages, in
+ * attention_low_avx2.c the others. f16 pages of calls with more queries are converted to f32 once.
  * Unseen positions are computed with whatever the page holds and then selected away; unseen values are not
- * touched. KV representations other than f16 and f32 go to the twin. */
+ * touched. */
 #include "kernels/layout.h"
-#include "kernels/sets.h"
-#include "kernels/x86/vec_avx2.h"
-
-#define QUERIES 4               /* handled together */
-#define VECTORS (ATTN_TILE / 8) /* of positions in a tile */
-
-/* Vectors of a cut when n queries share it. */
-#define CUT(n) ((n) == 1 ? 8 : (n) == 2 ? 4 : 2)
-
-struct query {
-    const float *q;
-    float *o;
-    struct attn_state *state;
-    uint64_t visible;
-    float keep; /* factor of the old o and l */
-    bool fresh; /* l was 0: o holds nothing */
-    float p[ATTN_TILE] __attribute__((aligned(32)));
-};
+#include "kernels/x86/attention_avx2.h"
 
 /* n values (at most 8) at entry i. */
 MATH_INLINE __m256 load_kv(enum kv_rep rep, const void *p, int64_t i, int64_t n)
@@ -37,54 +20,57 @@ MATH_INLINE __m256 load_kv(enum kv_rep rep, const void *p, int64_t i, int64_t n)
     return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)part));
 }
 
-/* p of each query becomes its raw scores. */
-MATH_INLINE void scores(int n, enum kv_rep rep, const void *k, int64_t d_k, struct query *qs)
+/* scores_f32 on f16 pages. */
+MATH_INLINE void scores_f16(int n, const uint16_t *keys, int64_t d_k, struct query *qs)
 {
-    for (int first = 0; first < VECTORS; first += CUT(n)) {
+    const int cut = CUT(n);
+    for (int first = 0; first < VECTORS; first += cut) {
         __m256 s[QUERIES][VECTORS];
-        for (int i = 0; i < n; i++)
-            for (int v = 0; v < CUT(n); v++)
-                s[i][v] = _mm256_setzero_ps();
+        UNROLL for (int i = 0; i < n; i++) UNROLL for (int v = 0; v < cut; v++) s[i][v] = _mm256_setzero_ps();
         for (int64_t d = 0; d < d_k; d++) {
             __m256 key[VECTORS];
-            for (int v = 0; v < CUT(n); v++)
-                key[v] = load_kv(rep, k, d * ATTN_TILE + (first + v) * 8, 8);
-            for (int i = 0; i < n; i++) {
-                const __m256 q = _mm256_set1_ps(qs[i].q[d]);
-                for (int v = 0; v < CUT(n); v++)
-                    s[i][v] = _mm256_fmadd_ps(q, key[v], s[i][v]);
+            UNROLL for (int v = 0; v < cut; v++) key[v] =
+                load_kv(KV_F16, keys, d * ATTN_TILE + (first + v) * 8, 8);
+            UNROLL for (int i = 0; i < n; i++)
+            {
+                const __m256 q = _mm256_set1_ps(((const float *)qs[i].q)[d]);
+                UNROLL for (int v = 0; v < cut; v++) s[i][v] = _mm256_fmadd_ps(q, key[v], s[i][v]);
             }
         }
-        for (int i = 0; i < n; i++)
-            for (int v = 0; v < CUT(n); v++)
-                _mm256_store_ps(qs[i].p + (first + v) * 8, s[i][v]);
+        UNROLL for (int i = 0; i < n; i++) UNROLL for (int v = 0; v < cut; v++)
+            _mm256_store_ps(qs[i].p + (first + v) * 8, s[i][v]);
     }
 }
 
-/* Raw scores become probabilities; the state moves on. Vector v holds lanes 8 (v % 2) .. of the reduction. */
-static void softmax(float softcap, struct query *q)
+/* The second half of the softmax: scores become probabilities, their sum goes to l. */
+static void softmax_exp(struct query *q)
 {
-    const __m256 lowest = _mm256_set1_ps(-INFINITY), cap = _mm256_set1_ps(softcap);
-    __m256 s[VECTORS], max[2] = {lowest, lowest}, sum[2] = {_mm256_setzero_ps(), _mm256_setzero_ps()};
-    for (int v = 0; v < VECTORS; v++) {
-        s[v] = _mm256_load_ps(q->p + v * 8);
-        if (softcap > 0)
-            s[v] = _mm256_mul_ps(cap, v_tanh(_mm256_div_ps(s[v], cap)));
-        s[v] = _mm256_blendv_ps(lowest, s[v], v_bits((uint32_t)(q->visible >> (v * 8))));
-        max[v % 2] = _mm256_max_ps(s[v], max[v % 2]);
-    }
     struct attn_state *state = q->state;
-    const float top = v_reduce_max(max[0], max[1]), m = top > state->m ? top : state->m;
-    q->fresh = state->l == 0;
-    q->keep = q->fresh ? 0.0f : exp_f32_inline(state->m - m);
-    for (int v = 0; v < VECTORS; v++) {
-        const __m256 e = v_exp(_mm256_sub_ps(s[v], _mm256_set1_ps(m)));
-        const __m256 p = _mm256_and_ps(e, v_bits((uint32_t)(q->visible >> (v * 8))));
+    __m256 sum[2];
+    UNROLL for (int v = 0; v < VECTORS; v++)
+    {
+        const __m256 e = v_exp(_mm256_sub_ps(_mm256_load_ps(q->p + v * 8), _mm256_set1_ps(state->m)));
+        const __m256 p = _mm256_and_ps(e, seen_lanes(q, v));
         _mm256_store_ps(q->p + v * 8, p);
         sum[v % 2] = v < 2 ? p : _mm256_add_ps(sum[v % 2], p);
     }
     state->l = fmaf(state->l, q->keep, v_reduce_add(sum[0], sum[1]));
-    state->m = m;
+}
+
+/* o += p value of position j, for queries that see it. */
+MATH_INLINE void fold_position(int n, int n_vec, bool everyone, enum kv_rep rep, const void *values,
+                               int64_t d_v, int64_t d0, int64_t n_values, int j, const struct query *qs,
+                               __m256 o[QUERIES][VECTORS])
+{
+    __m256 value[VECTORS];
+    UNROLL for (int v = 0; v < n_vec; v++) value[v] = load_kv(rep, values, j * d_v + d0 + v * 8, n_values);
+    UNROLL for (int i = 0; i < n; i++)
+    {
+        if (everyone || qs[i].visible >> j & 1) {
+            const __m256 p = _mm256_set1_ps(qs[i].p[j]);
+            UNROLL for (int v = 0; v < n_vec; v++) o[i][v] = _mm256_fmadd_ps(p, value[v], o[i][v]);
+        }
+    }
 }
 
 /* Components [d0, d0 + 8 * n_vec) of o; a single vector may hold fewer (n_values). */
@@ -93,40 +79,39 @@ MATH_INLINE void fold(int n, int n_vec, enum kv_rep rep, const void *values, int
 {
     __m256 o[QUERIES][VECTORS];
     uint64_t all = ~0ull, any = 0;
-    for (int i = 0; i < n; i++) {
+    UNROLL for (int i = 0; i < n; i++)
+    {
         all &= qs[i].visible;
         any |= qs[i].visible;
-        for (int v = 0; v < n_vec; v++) {
+        UNROLL for (int v = 0; v < n_vec; v++)
+        {
             o[i][v] = _mm256_setzero_ps();
             if (!qs[i].fresh)
                 o[i][v] = _mm256_mul_ps(v_load(qs[i].o + d0 + v * 8, n_values), _mm256_set1_ps(qs[i].keep));
         }
     }
-    for (; any; any &= any - 1) {
-        const int j = __builtin_ctzll(any);
-        __m256 value[VECTORS];
-        for (int v = 0; v < n_vec; v++)
-            value[v] = load_kv(rep, values, j * d_v + d0 + v * 8, n_values);
-        const bool everyone = all >> j & 1;
-        for (int i = 0; i < n; i++) {
-            if (!everyone && !(qs[i].visible >> j & 1))
-                continue;
-            const __m256 p = _mm256_set1_ps(qs[i].p[j]);
-            for (int v = 0; v < n_vec; v++)
-                o[i][v] = _mm256_fmadd_ps(p, value[v], o[i][v]);
-        }
-    }
-    for (int i = 0; i < n; i++)
-        for (int v = 0; v < n_vec; v++)
-            v_store(qs[i].o + d0 + v * 8, n_values, o[i][v]);
+    if (all == ~0ull)
+        for (int j = 0; j < ATTN_TILE; j++)
+            fold_position(n, n_vec, true, rep, values, d_v, d0, n_values, j, qs, o);
+    else
+        for (; any; any &= any - 1)
+            fold_position(n, n_vec, false, rep, values, d_v, d0, n_values, __builtin_ctzll(any), qs, o);
+    UNROLL for (int i = 0; i < n; i++) UNROLL for (int v = 0; v < n_vec; v++)
+        v_store(qs[i].o + d0 + v * 8, n_values, o[i][v]);
 }
 
 MATH_INLINE void tile_n(int n, enum kv_rep rep, const struct kv_tile *t, int64_t d_k, int64_t d_v,
                         float softcap, struct query *qs)
 {
-    scores(n, rep, t->k, d_k, qs);
-    for (int i = 0; i < n; i++)
-        softmax(softcap, &qs[i]);
+    if (rep == KV_F16)
+        scores_f16(n, t->k, d_k, qs);
+    else
+        scores_f32(n, t->k, d_k, qs);
+    UNROLL for (int i = 0; i < n; i++)
+    {
+        softmax_top(softcap, &qs[i]);
+        softmax_exp(&qs[i]);
+    }
     int64_t d = 0;
     for (; d + 8 * CUT(n) <= d_v; d += 8 * CUT(n))
         fold(n, CUT(n), rep, t->v, d_v, d, 8, qs);
@@ -134,35 +119,27 @@ MATH_INLINE void tile_n(int n, enum kv_rep rep, const struct kv_tile *t, int64_t
         fold(n, 1, rep, t->v, d_v, d, d_v - d < 8 ? d_v - d : 8, qs);
 }
 
-/* One compiled body for each number of queries and representation. */
-#define TILE_BODY(n, rep, name)                                                                              \
-    static __attribute__((noinline)) void name(const struct kv_tile *t, int64_t d_k, int64_t d_v,            \
-                                               float softcap, struct query *qs)                              \
-    {                                                                                                        \
-        tile_n(n, rep, t, d_k, d_v, softcap, qs);                                                            \
-    }
-TILE_BODY(1, KV_F16, tile_1_f16)
-TILE_BODY(2, KV_F16, tile_2_f16)
-TILE_BODY(3, KV_F16, tile_3_f16)
-TILE_BODY(4, KV_F16, tile_4_f16)
-TILE_BODY(1, KV_F32, tile_1_f32)
-TILE_BODY(2, KV_F32, tile_2_f32)
-TILE_BODY(3, KV_F32, tile_3_f32)
-TILE_BODY(4, KV_F32, tile_4_f32)
-
-typedef void (*tile_fn)(const struct kv_tile *t, int64_t d_k, int64_t d_v, float softcap, struct query *qs);
+#define TILE_F16(n) tile_n(n, KV_F16, t, d_k, d_v, softcap, qs)
+#define TILE_F32(n) tile_n(n, KV_F32, t, d_k, d_v, softcap, qs)
+TILE_BODIES(f16, TILE_F16)
+TILE_BODIES(f32, TILE_F32)
+static const tile_fn f16_bodies[QUERIES] = TILE_TABLE(f16);
+static const tile_fn f32_bodies[QUERIES] = TILE_TABLE(f32);
 
 void avx2_attn_query(enum kv_rep rep, int64_t d_k, const float *q, void *dst)
 {
-    twin_attn_query(rep, d_k, q, dst);
+    if (rep == KV_BF16)
+        avx2_bf16_query(d_k, q, dst);
+    else
+        twin_attn_query(rep, d_k, q, dst);
 }
 
-/* A page as f32, for calls of more queries than one group. */
+/* A page as f32. */
 size_t avx2_attn_scratch_bytes(enum kv_rep rep, int64_t d_k, int64_t d_v, int64_t n_q)
 {
-    if (rep == KV_F16)
-        return n_q > QUERIES ? (size_t)(d_k + d_v) * ATTN_TILE * sizeof(float) : 0;
-    return twin_attn_scratch_bytes(rep, d_k, d_v, n_q);
+    if (rep == KV_BF16)
+        return avx2_bf16_scratch_bytes(d_k, d_v);
+    return rep == KV_F16 && n_q > QUERIES ? (size_t)(d_k + d_v) * ATTN_TILE * sizeof(float) : 0;
 }
 
 static void convert_f16(const uint16_t *src, int64_t n, float *dst)
@@ -171,42 +148,52 @@ static void convert_f16(const uint16_t *src, int64_t n, float *dst)
         _mm256_store_ps(dst + i, load_kv(KV_F16, src, i, 8));
 }
 
-static struct kv_tile convert_tile(const struct kv_tile *t, int64_t d_k, int64_t d_v, float *scratch)
+/* What the bodies read: the page as it lies, or converted in scratch. */
+struct readable {
+    struct kv_tile tile;
+    const tile_fn *bodies;
+};
+
+static struct readable readable_tile(const struct kv_tile *t, int64_t d_k, int64_t d_v, int64_t n,
+                                     float *scratch)
 {
-    float *k = scratch, *v = scratch + d_k * ATTN_TILE;
-    convert_f16(t->k, d_k * ATTN_TILE, k);
-    convert_f16(t->v, d_v * ATTN_TILE, v);
-    return (struct kv_tile){.rep = KV_F32, .k = k, .v = v};
+    if (t->rep == KV_BF16)
+        return (struct readable){avx2_bf16_convert(t, d_k, d_v, scratch), avx2_bf16_bodies};
+    if (t->rep == KV_F16 && n > QUERIES) {
+        float *k = scratch, *v = scratch + d_k * ATTN_TILE;
+        convert_f16(t->k, d_k * ATTN_TILE, k);
+        convert_f16(t->v, d_v * ATTN_TILE, v);
+        return (struct readable){{.rep = KV_F32, .k = k, .v = v}, f32_bodies};
+    }
+    return (struct readable){*t, t->rep == KV_Q8    ? avx2_q8_bodies
+                                 : t->rep == KV_F16 ? f16_bodies
+                                                    : f32_bodies};
 }
 
 void avx2_attn_tile(const struct kv_tile *t, int64_t d_k, int64_t d_v, int64_t n_q, const void *q,
                     const struct attn_visible *vis, float softcap, struct attn_state *state, float *o,
                     void *scratch)
 {
-    static const tile_fn bodies[2][QUERIES] = {{tile_1_f16, tile_2_f16, tile_3_f16, tile_4_f16},
-                                               {tile_1_f32, tile_2_f32, tile_3_f32, tile_4_f32}};
-    if (t->rep != KV_F16 && t->rep != KV_F32) {
-        twin_attn_tile(t, d_k, d_v, n_q, q, vis, softcap, state, o, scratch);
-        return;
-    }
-    struct kv_tile tile = *t;
     struct query qs[QUERIES];
-    int n = 0;
-    int64_t n_visible = 0;
+    int64_t n = 0, left = 0; /* gathered; queries that see something and are not folded yet */
     for (int64_t i = 0; i < n_q; i++)
-        n_visible += visible_bits(&vis[i]) != 0;
-    if (n_visible > QUERIES && t->rep == KV_F16)
-        tile = convert_tile(t, d_k, d_v, scratch);
-    for (int64_t i = 0; i < n_q; i++) {
-        const uint64_t visible = visible_bits(&vis[i]);
-        if (visible) {
-            qs[n].q = attn_query_at(q, d_k, i);
-            qs[n].o = o + i * d_v;
-            qs[n].state = &state[i];
-            qs[n++].visible = visible;
-        }
-        if (n == QUERIES || (n && i == n_q - 1)) {
-            bodies[tile.rep == KV_F32][n - 1](&tile, d_k, d_v, softcap, qs);
+        left += visible_bits(&vis[i]) != 0;
+    if (!left)
+        return;
+    const struct readable r = readable_tile(t, d_k, d_v, left, scratch);
+    for (int64_t i = 0; i < 2 * n_q; i++) { /* those that see everything come first: they need no masks */
+        const int64_t at = i < n_q ? i : i - n_q;
+        const uint64_t visible = visible_bits(&vis[at]);
+        if (!visible || (visible == ~0ull) != (i < n_q))
+            continue;
+        qs[n].q = attn_query_at(q, d_k, at);
+        qs[n].o = o + at * d_v;
+        qs[n].state = &state[at];
+        qs[n++].visible = visible;
+        const int64_t groups = (left + QUERIES - 1) / QUERIES; /* of nearly equal size */
+        if (n == (left + groups - 1) / groups) {
+            r.bodies[n - 1](&r.tile, d_k, d_v, softcap, qs);
+            left -= n;
             n = 0;
         }
     }
