@@ -8,42 +8,53 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
-#define PIECE (8u << 20)
+#define PIECE (1u << 20) /* short: others of the process wait for the map meanwhile */
 
 struct prefault {
     pthread_t thread;
-    const uint8_t *data;
-    uint64_t size;
+    struct prefault_range range[2];
     atomic_bool stop;
 };
 
 #ifdef MADV_POPULATE_READ
 
+/* False: stopped, or the system does not do it. */
+static bool populate(const struct prefault *p, struct prefault_range r)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE) - 1, end = (uintptr_t)r.data + r.size;
+    for (uintptr_t at = (uintptr_t)r.data & ~page; at < end; at += PIECE) {
+        size_t n = end - at < PIECE ? end - at : PIECE;
+        if (atomic_load(&p->stop) || madvise((void *)at, n, MADV_POPULATE_READ))
+            return false;
+    }
+    return true;
+}
+
 static void *run(void *arg)
 {
-    struct prefault *p = arg;
-    for (uint64_t at = 0; at < p->size && !atomic_load(&p->stop); at += PIECE) {
-        size_t n = p->size - at < PIECE ? (size_t)(p->size - at) : PIECE;
-        if (madvise((void *)(uintptr_t)(p->data + at), n, MADV_POPULATE_READ))
-            break;
-    }
+    const struct prefault *p = arg;
+    for (int i = 0; i < 2 && populate(p, p->range[i]); i++)
+        ;
     return NULL;
 }
 
-hasten_status prefault_start(const void *data, uint64_t size, struct prefault **out, struct hasten_error *err)
+hasten_status prefault_start(const struct prefault_range range[2], struct prefault **out,
+                             struct hasten_error *err)
 {
     uint64_t available;
     sigset_t all, before;
     *out = NULL;
     hasten_status st = meminfo_available("/proc/meminfo", "/sys/fs/cgroup", &available, err);
-    if (st || size > available / 2 || cpus_allowed() < 2)
+    if (st || range[0].size > available / 2 || range[1].size > available / 2 - range[0].size ||
+        cpus_allowed() < 2)
         return st;
     struct prefault *p = mem_calloc(1, sizeof *p);
     if (!p)
         return error_set(err, HASTEN_ERR_MEMORY, "reading ahead: out of memory");
-    p->data = data;
-    p->size = size;
+    p->range[0] = range[0];
+    p->range[1] = range[1];
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before); /* signals are for the thread that started us */
     if (pthread_create(&p->thread, NULL, run, p))
@@ -56,10 +67,10 @@ hasten_status prefault_start(const void *data, uint64_t size, struct prefault **
 
 #else
 
-hasten_status prefault_start(const void *data, uint64_t size, struct prefault **out, struct hasten_error *err)
+hasten_status prefault_start(const struct prefault_range range[2], struct prefault **out,
+                             struct hasten_error *err)
 {
-    (void)data;
-    (void)size;
+    (void)range;
     (void)err;
     *out = NULL;
     return HASTEN_OK;

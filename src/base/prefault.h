@@ -6,9 +6,15 @@
 #include <stdint.h>
 
 struct prefault;
-/* *out is NULL, and all is well, when it is not worth it or cannot be: one CPU, a file above half of the memory that
- * can be had, an old kernel, no thread. HASTEN_ERR_MEMORY when out of memory. */
-hasten_status prefault_start(const void *data, uint64_t size, struct prefault **out,
+
+struct prefault_range {
+    const void *data; /* in a map; any alignment */
+    uint64_t size;    /* bytes; 0: nothing */
+};
+
+/* Begins with range[0]. *out is NULL, and all is well, when it is not worth it or cannot be: one CPU, ranges above half
+ * of the memory that can be had, an old kernel, no thread. HASTEN_ERR_MEMORY when out of memory. */
+hasten_status prefault_start(const struct prefault_range range[2], struct prefault **out,
                              struct hasten_error *err);
 void prefault_stop(struct prefault *p); /* before the map goes; NULL is fine. Waits for at most one piece */
 

@@ -4,12 +4,25 @@
 #include "base/mem.h"
 #include "base/prefault.h"
 
+/* All that a step reads: the file but for an embedding that is not the head too, of which a step reads a few rows. */
+static hasten_status read_ahead(struct hasten_model *m, struct hasten_error *err)
+{
+    const struct weight *embd = &m->desc.token_embd;
+    const uint8_t *file = gguf_bytes(m->gguf), *end = file + gguf_file_bytes(m->gguf);
+    const bool tied = m->desc.output.data == embd->data;
+    const uint8_t *hole = tied ? end : embd->data,
+                  *after = tied ? end : hole + embd->n_rows * embd->row_bytes;
+    const struct prefault_range range[2] = {{file, (uint64_t)(hole - file)},
+                                            {after, (uint64_t)(end - after)}};
+    return prefault_start(range, &m->ahead, err);
+}
+
 static hasten_status load(struct hasten_model *m, const char *path, bool ahead, struct hasten_error *err)
 {
     hasten_status st;
     if ((st = gguf_open(path, &m->gguf, err)) || (st = model_map(m->gguf, &m->desc, err)))
         return st;
-    if (ahead && (st = prefault_start(gguf_bytes(m->gguf), gguf_file_bytes(m->gguf), &m->ahead, err)))
+    if (ahead && (st = read_ahead(m, err)))
         return st;
     if ((st = vocab_open(m->gguf, &m->vocab, err)))
         return st;

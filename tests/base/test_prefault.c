@@ -66,7 +66,10 @@ static void pages_become_present(void **state)
     cpu_set_t set;
     map_test_file(&data, &size);
     assert_int_equal(present_bytes(data), 0);
-    assert_int_equal(prefault_start(data, size, &p, &err), HASTEN_OK);
+    assert_int_equal(prefault_start((struct prefault_range[2]){{data, size / 2},
+                                                               {(const char *)data + size / 2, size / 2}},
+                                    &p, &err),
+                     HASTEN_OK);
     assert_int_equal(sched_getaffinity(0, sizeof set, &set), 0);
     if (p) {
         for (uint64_t t0 = clock_now_ns(); present_bytes(data) < size;) {
@@ -92,7 +95,10 @@ static void stops_at_any_time(void **state)
     for (useconds_t wait = 0; wait < 3000; wait += 300) {
         struct prefault *p;
         map_test_file(&data, &size);
-        assert_int_equal(prefault_start(data, size, &p, &err), HASTEN_OK);
+        assert_int_equal(prefault_start((struct prefault_range[2]){{data, size / 2},
+                                                                   {(const char *)data + size / 2, size / 2}},
+                                        &p, &err),
+                         HASTEN_OK);
         usleep(wait);
         prefault_stop(p);
         file_unmap(data, size);
@@ -108,7 +114,8 @@ static void not_what_memory_cannot_hold(void **state)
     (void)state;
     struct hasten_error err;
     struct prefault *p = (void *)&err;
-    assert_int_equal(prefault_start(&err, UINT64_MAX - 1, &p, &err), HASTEN_OK);
+    assert_int_equal(prefault_start((struct prefault_range[2]){{&err, 1}, {&err, UINT64_MAX - 1}}, &p, &err),
+                     HASTEN_OK);
     assert_null(p);
 }
 
