@@ -42,10 +42,11 @@
 #define SPIN_NS 40000 /* how long to look for work before sleeping */
 #define SPIN_MIN 200  /* bounds of the calibrated number of pauses */
 #define SPIN_MAX 20000
-#define MOST_SPINS 50          /* half as long, while the caller is busy */
-#define STACK_BYTES (2u << 20) /* of a worker */
-#define MAX_UNITS (1ll << 30)  /* of a loop: half a ticket, and a bit to spare */
-#define PATIENCE_MIN_NS 4000   /* bounds of how long the caller waits for a chunk */
+#define MOST_SPINS 50                  /* half as long, while the caller is busy */
+#define STACK_BYTES (2u << 20)         /* of a worker */
+#define FIRST_EPOCH (UINT32_MAX - 500) /* so that every test sees the count of loops wrap */
+#define MAX_UNITS (1ll << 30)          /* of a loop: half a ticket, and a bit to spare */
+#define PATIENCE_MIN_NS 4000           /* bounds of how long the caller waits for a chunk */
 #define PATIENCE_MAX_NS 2000000
 #define PAUSES_PER_LOOK 16 /* of the caller, between looks at the clock */
 
@@ -112,6 +113,7 @@ struct pool {
     _Alignas(CACHE_LINE) _Atomic uint64_t ticket;   /* epoch << 32 | units handed out; the epoch is a futex */
     _Alignas(CACHE_LINE) _Atomic uint32_t sleepers; /* workers asleep, or about to be */
     _Atomic int stop;
+    _Atomic int pulling;                           /* a worker is moving the caller */
     _Alignas(CACHE_LINE) _Atomic uint32_t waiting; /* futex of the caller: 1 while it sleeps */
     _Atomic uint32_t closed;                       /* epoch of the last loop that the caller has left */
     pthread_t caller;                              /* who submitted the last loop, and its */
@@ -314,6 +316,15 @@ static void spin(struct pool *p, uint32_t epoch, int n_pauses)
         pause_cpu();
 }
 
+/* One worker at a time: a second would take the narrow mask of the first for the caller's own. */
+static void pull_caller(struct pool *p, int tid)
+{
+    if (atomic_exchange(&p->pulling, 1))
+        return;
+    cpus_pull(tid, cpus_current());
+    atomic_store(&p->pulling, 0);
+}
+
 /* The worker waits for the loop after `epoch`. As long as the caller is busy with its last chunk that is soon;
  * but the caller may be off its CPU. A thread that runs spends CPU time as fast as time passes. */
 static void wait_for_caller(struct pool *p, const struct worker *w, uint32_t epoch)
@@ -325,7 +336,7 @@ static void wait_for_caller(struct pool *p, const struct worker *w, uint32_t epo
         spin(p, epoch, p->spin_pauses / 2);
         const uint64_t ran_ns = clock_thread_ns(tid) - spent_ns, passed_ns = clock_now_ns() - start_ns;
         if (is_caller_inside(p, epoch) && ran_ns < passed_ns / 4) {
-            cpus_pull(tid, cpus_current());
+            pull_caller(p, tid);
             return;
         }
     }
@@ -483,6 +494,13 @@ static void locate_caller(struct pool *p, struct loop *l)
     l->caller_cpu = cpus_current();
 }
 
+/* What a worker reported 2^32 loops ago must not count: no worker writes between loops, so the caller may. */
+static void forget_reports(struct pool *p)
+{
+    for (int i = 1; i < p->n_threads; i++)
+        atomic_store(&p->workers[i].done, 0);
+}
+
 /* Runs a loop of at least one unit; ctx is that of a staged loop. */
 static void run_loop(struct pool *p, struct loop *l, const void *ctx)
 {
@@ -495,6 +513,8 @@ static void run_loop(struct pool *p, struct loop *l, const void *ctx)
         return;
     }
     const uint32_t epoch = epoch_of(atomic_load_explicit(&p->ticket, memory_order_relaxed)) + 1;
+    if (epoch == 0)
+        forget_reports(p);
     locate_caller(p, l);
     store_words(p->slots[epoch & 1].loop, l, sizeof *l);
     if (l->job)
@@ -594,6 +614,8 @@ hasten_status pool_create(int n_threads, struct pool **out, struct hasten_error 
     }
     memset(p, 0, sizeof *p);
     p->n_threads = n_threads;
+    atomic_store(&p->ticket, word_of(FIRST_EPOCH, 0));
+    atomic_store(&p->closed, FIRST_EPOCH);
     p->patience_ns = PATIENCE_DEFAULT;
     p->roaming = n_threads > 1 && n_threads <= cpus_allowed();
     p->workers = workers;
