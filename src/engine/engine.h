@@ -110,6 +110,9 @@ void attention_layer(struct hasten_engine *e, const struct layer *l, int32_t fir
 bool key_mean_used(enum kv_rep rep, const struct model_desc *d);
 void key_mean_fill(struct hasten_engine *e);
 const float *key_mean_of(const struct hasten_engine *e, const struct layer *l);
+/* Whether a layer's queries and keys are reordered (i, i + d_k / 2) -> (2i, 2i + 1); does that to n_head heads. */
+bool key_pairs_adjacent(const struct hasten_engine *e, const struct layer *l);
+void key_make_pairs_adjacent(int64_t n_head, int64_t d_k, float *x, float *scratch);
 /* Memory for partial results of a layer (0: its attention is never split); scratch of one worker. */
 size_t attention_partial_bytes(const struct hasten_engine_settings *s, const struct layer *l);
 size_t attention_scratch_bytes(const struct kernels *k, enum kv_rep rep, const struct layer *l);

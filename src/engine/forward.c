@@ -70,7 +70,7 @@ static void finish_qkv_rows(void *ctx, int64_t begin, int64_t end, int worker)
     struct hasten_engine *e = c->e;
     const struct layer *l = c->l;
     const float *mean = key_mean_of(e, l);
-    (void)worker;
+    float *scratch = (float *)(void *)(e->buf.scratch + (size_t)worker * e->buf.scratch_bytes);
     for (int64_t i = begin; i < end; i++) {
         float *q = e->buf.q + i * l->n_head * l->d_k;
         float *k = e->buf.k + i * l->n_head_kv * l->d_k;
@@ -79,6 +79,10 @@ static void finish_qkv_rows(void *ctx, int64_t begin, int64_t end, int worker)
         finish_heads(c, i, k, l->n_head_kv, l->bk, l->k_norm);
         if (mean)
             e->kernels->add(mean, (int64_t)l->n_head_kv * l->d_k, k);
+        if (key_pairs_adjacent(e, l)) {
+            key_make_pairs_adjacent(l->n_head, l->d_k, q, scratch);
+            key_make_pairs_adjacent(l->n_head_kv, l->d_k, k, scratch);
+        }
         if (l->bv)
             e->kernels->add(l->bv, (int64_t)l->n_head_kv * l->d_v, v);
         const int32_t pos = e->pass.pos[i];

@@ -1,4 +1,5 @@
-/* The mean of the keys' bias, which low representations of keys do without.
+/* What makes keys easier to keep in few bits, without changing a score in exact arithmetic: the mean of their bias
+ * is taken from them, and components of like frequency lie together.
  *
  * Some models (Qwen 2 and 2.5) add a bias to keys that is a hundred times as large as what it is added to, in a
  * few components of low rotary frequency. Rounding such keys to 8 bits loses the rest. But a constant vector c
@@ -7,8 +8,11 @@
  * them: the bias turned by w L/2 and shortened by sin(w L/2) / (w L/2) in each rotary pair of frequency w, almost
  * all of it in the low ones, nothing in the high ones. Beyond 8,192 positions c is less good, never wrong.
  *
- * Not with a softcap, which is no function of differences of scores, and not where keys are normed after the
- * bias. */
+ * What is left is still largest in the low frequencies. Where the components of a rotary pair lie half a head
+ * apart (NeoX), queries and keys are reordered for q8 so that pairs are adjacent: then the 32 components that
+ * share a scale are of neighbouring frequencies, and only the low ones pay for the low ones.
+ *
+ * No mean with a softcap, which is no function of differences of scores, nor where keys are normed after the bias. */
 #include "engine/engine.h"
 #include <math.h>
 #include <string.h>
@@ -63,4 +67,21 @@ const float *key_mean_of(const struct hasten_engine *e, const struct layer *l)
     if (!e->buf.key_mean || !has_mean(e->kv.rep, l))
         return NULL;
     return e->buf.key_mean + (l - e->model->desc.layers) * e->widths.k;
+}
+
+bool key_pairs_adjacent(const struct hasten_engine *e, const struct layer *l)
+{
+    const struct rope_spec *rope = &e->model->desc.ropes[l->rope];
+    return e->kv.rep == KV_Q8 && rope->neox && rope->n_rot == l->d_k;
+}
+
+void key_make_pairs_adjacent(int64_t n_head, int64_t d_k, float *x, float *scratch)
+{
+    for (int64_t h = 0; h < n_head; h++, x += d_k) {
+        for (int64_t i = 0; i < d_k / 2; i++) {
+            scratch[2 * i] = x[i];
+            scratch[2 * i + 1] = x[i + d_k / 2];
+        }
+        memcpy(x, scratch, (size_t)d_k * sizeof *x);
+    }
 }

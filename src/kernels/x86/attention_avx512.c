@@ -232,6 +232,8 @@ void avx512_attn_query(enum kv_rep rep, int64_t d_k, const float *q, void *dst)
 {
     if (rep == KV_BF16)
         avx512_bf16_query(d_k, q, dst);
+    else if (rep == KV_Q8)
+        avx512_q8_query(d_k, q, dst);
     else
         twin_attn_query(rep, d_k, q, dst);
 }
@@ -289,6 +291,10 @@ void avx512_kv_store(enum kv_rep rep, int64_t d_k, int64_t d_v, int32_t e, const
 {
     if (rep == KV_BF16) {
         avx512_bf16_store(d_k, d_v, e, k, v, tile_k, tile_v);
+        return;
+    }
+    if (rep == KV_Q8) {
+        avx512_q8_store(d_k, d_v, e, k, v, tile_k, tile_v);
         return;
     }
     if (rep != KV_F16) {

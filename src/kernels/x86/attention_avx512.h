@@ -106,6 +106,9 @@ void avx512_q8_tile(const struct kv_tile *t, int64_t d_k, int64_t d_v, int64_t n
                     const struct attn_visible *vis, float softcap, struct attn_state *state, float *o,
                     void *scratch);
 size_t avx512_q8_scratch_bytes(int64_t n_q);
+void avx512_q8_query(int64_t d_k, const float *q, void *dst);
+void avx512_q8_store(int64_t d_k, int64_t d_v, int32_t e, const float *k, const float *v, uint8_t *tile_k,
+                     uint8_t *tile_v);
 
 size_t avx512_bf16_scratch_bytes(int64_t d_k, int64_t n_q);
 void avx512_bf16_query(int64_t d_k, const float *q, void *dst);

@@ -6,6 +6,89 @@
  * 0, and the product of 0 with whatever byte lies there is 0. */
 #include "kernels/x86/attention_avx512.h"
 
+/* ---- storing and preparing --------------------------------------------------------------------------------- */
+
+/* How n values become bytes (as bits of the largest magnitude say): the factor, 0 where all become 0. */
+static float factor_of(uint32_t amax)
+{
+    const bool zero = amax >= 0x7f800000u || bits_f32(amax) < ACT_AMAX_MIN;
+    return zero ? 0.0f : 127.0f / bits_f32(amax);
+}
+
+static uint32_t largest_magnitude(const float *x, int64_t n)
+{
+    __m512i max = _mm512_setzero_si512();
+    for (int64_t i = 0; i < n; i += 16)
+        max = _mm512_max_epu32(max, _mm512_castps_si512(v_abs(_mm512_maskz_loadu_ps(v_tail(n - i), x + i))));
+    return (uint32_t)_mm512_reduce_max_epu32(max);
+}
+
+/* 16 values, those of tail, to integers of at most 127; factor 0: zeros, whatever they are. */
+MATH_INLINE __m512i quantise(const float *x, __mmask16 tail, float factor)
+{
+    if (factor == 0)
+        return _mm512_setzero_si512();
+    return _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_maskz_loadu_ps(tail, x), _mm512_set1_ps(factor)));
+}
+
+/* A block of at most 32 components to bytes, filled up with zeros; returns its scale, *sum: of the bytes. */
+static float quantise_block(const float *x, int64_t n, int8_t q[Q8_BLOCK], int32_t *sum)
+{
+    const uint32_t amax = largest_magnitude(x, n);
+    const float factor = factor_of(amax);
+    const __m512i a = quantise(x, v_tail(n), factor), b = quantise(x + 16, v_tail(n - 16), factor);
+    _mm_storeu_si128((__m128i *)(void *)q, _mm512_cvtepi32_epi8(a));
+    _mm_storeu_si128((__m128i *)(void *)(q + 16), _mm512_cvtepi32_epi8(b));
+    *sum = _mm512_reduce_add_epi32(_mm512_add_epi32(a, b));
+    return amax >= 0x7f800000u ? canonical_nan() : factor == 0 ? 0.0f : bits_f32(amax) / 127.0f;
+}
+
+void avx512_q8_query(int64_t d_k, const float *q, void *dst)
+{
+    const struct q8_query to = q8_query_at(dst, d_k);
+    const int64_t bytes = 4 * q8_quads(d_k);
+    for (int64_t b = 0; b < q8_blocks(d_k); b++) {
+        int8_t block[Q8_BLOCK];
+        int32_t sum;
+        const int64_t d0 = b * Q8_BLOCK, n = d_k - d0 < Q8_BLOCK ? d_k - d0 : Q8_BLOCK;
+        ((float *)(uintptr_t)to.d)[b] = quantise_block(q + d0, n, block, &sum);
+        ((int32_t *)(uintptr_t)to.offset)[b] = -128 * sum;
+        memcpy((int8_t *)dst + d0, block, (size_t)(bytes - d0 < Q8_BLOCK ? bytes - d0 : Q8_BLOCK));
+    }
+}
+
+void avx512_q8_store(int64_t d_k, int64_t d_v, int32_t e, const float *k, const float *v, uint8_t *tile_k,
+                     uint8_t *tile_v)
+{
+    float *scales = (float *)(uintptr_t)q8_key_scales(tile_k, d_k);
+    for (int64_t b = 0; b < q8_blocks(d_k); b++) {
+        int8_t block[Q8_BLOCK];
+        int32_t sum;
+        const int64_t d0 = b * Q8_BLOCK, n = d_k - d0 < Q8_BLOCK ? d_k - d0 : Q8_BLOCK;
+        scales[b * ATTN_TILE + e] = quantise_block(k + d0, n, block, &sum);
+        for (int64_t i = 0; i < n; i += 4) {
+            uint32_t quad;
+            memcpy(&quad, block + i, sizeof quad);
+            quad ^= 0x80808080u; /* 128 to each byte */
+            memcpy(tile_k + ((d0 + i) / 4 * ATTN_TILE + e) * 4, &quad, sizeof quad);
+        }
+    }
+    const uint32_t amax = largest_magnitude(v, d_v);
+    const float factor = factor_of(amax);
+    ((float *)(uintptr_t)q8_value_scales(tile_v, d_v))[e] = amax >= 0x7f800000u ? INFINITY
+                                                            : factor == 0       ? 0.0f
+                                                                                : bits_f32(amax) / 127.0f;
+    for (int64_t d = 0; d < d_v; d += 16) {
+        uint8_t bytes[16];
+        _mm_storeu_si128((__m128i *)(void *)bytes,
+                         _mm512_cvtepi32_epi8(quantise(v + d, v_tail(d_v - d), factor)));
+        for (int64_t i = 0; i < 16 && d + i < d_v; i++)
+            tile_v[(e / 4 * d_v + d + i) * 4 + e % 4] = bytes[i];
+    }
+}
+
+/* ---- the tile ---------------------------------------------------------------------------------------------- */
+
 /* Four bytes of a query or of weights, to all lanes. */
 MATH_INLINE __m512i broadcast_quad(const void *p, int64_t i)
 {
