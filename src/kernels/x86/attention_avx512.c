@@ -1,11 +1,13 @@
 /* Attention over one tile of 64 positions, keys and values in f16 or f32. Twins: ref/twin_attention.c.
  *
  * Queries with something to see are taken in groups of up to six: 6 x 4 accumulators, each a vector of 16
- * positions (scores) or of 16 components (values), fill the registers. One group reads the page as it lies;
+ * positions (scores) or of 16 components (values), fill the registers. Up to eight read the page as it lies;
  * for more the page is converted to f32 once, in scratch: all keys, then 64 components of values at a time.
  * Unseen positions are computed with whatever the page holds and then selected away; unseen values are not
  * touched. The next page is prefetched line by line while this one is converted. */
 #include "kernels/x86/attention_avx512.h"
+
+#define FEW 8 /* up to these, one group reads the page as it lies: 7 or 8 by 2 vectors, twice */
 
 MATH_INLINE __m512 load_kv(enum kv_rep rep, const void *p, int64_t i, __mmask16 m)
 {
@@ -14,26 +16,33 @@ MATH_INLINE __m512 load_kv(enum kv_rep rep, const void *p, int64_t i, __mmask16 
     return _mm512_maskz_loadu_ps(m, (const float *)p + i);
 }
 
-/* p of each query becomes its raw scores. next: the keys of the page to prefetch (rep of this one), or NULL. */
-MATH_INLINE void scores(int n, enum kv_rep rep, const void *k, int64_t d_k, const uint8_t *next,
-                        const struct query *qs)
+/* p of each query becomes its raw scores of n_vec vectors of positions, from vector v0 on. next: the keys of the
+ * page to prefetch (rep of this one), or NULL. */
+MATH_INLINE void scores(int n, int v0, int n_vec, enum kv_rep rep, const void *k, int64_t d_k,
+                        const uint8_t *next, const struct query *qs)
 {
-    __m512 s[GROUP][VECTORS];
-    const size_t step = ATTN_TILE * (rep == KV_F16 ? sizeof(uint16_t) : sizeof(float));
-    UNROLL for (int i = 0; i < n; i++) UNROLL for (int v = 0; v < VECTORS; v++) s[i][v] = _mm512_setzero_ps();
+    __m512 s[FEW][VECTORS];
+    const size_t size = rep == KV_F16 ? sizeof(uint16_t) : sizeof(float);
+    UNROLL for (int i = 0; i < n; i++)
+    {
+        UNROLL for (int v = 0; v < n_vec; v++) s[i][v] = _mm512_setzero_ps();
+    }
     for (int64_t d = 0; d < d_k; d++) {
         __m512 key[VECTORS];
-        UNROLL for (int v = 0; v < VECTORS; v++) key[v] = load_kv(rep, k, d * ATTN_TILE + v * 16, 0xffff);
+        UNROLL for (int v = 0; v < n_vec; v++) key[v] =
+            load_kv(rep, k, d * ATTN_TILE + (v0 + v) * 16, 0xffff);
         UNROLL for (int i = 0; i < n; i++)
         {
             const __m512 q = _mm512_set1_ps(((const float *)qs[i].q)[d]);
-            UNROLL for (int v = 0; v < VECTORS; v++) s[i][v] = _mm512_fmadd_ps(q, key[v], s[i][v]);
+            UNROLL for (int v = 0; v < n_vec; v++) s[i][v] = _mm512_fmadd_ps(q, key[v], s[i][v]);
         }
         if (next)
-            prefetch_lines(next + (size_t)d * step, step);
+            prefetch_lines(next + (size_t)(d * ATTN_TILE + v0 * 16) * size, (size_t)n_vec * 16 * size);
     }
-    UNROLL for (int i = 0; i < n; i++) UNROLL for (int v = 0; v < VECTORS; v++)
-        _mm512_store_ps(qs[i].p + v * 16, s[i][v]);
+    UNROLL for (int i = 0; i < n; i++)
+    {
+        UNROLL for (int v = 0; v < n_vec; v++) _mm512_store_ps(qs[i].p + (v0 + v) * 16, s[i][v]);
+    }
 }
 
 /* The second half: scores become probabilities, their sum goes to l. */
@@ -56,7 +65,7 @@ static void softmax_exp(struct query *q)
 MATH_INLINE void fold(int n, int n_vec, enum kv_rep rep, const void *values, int64_t stride, int64_t d0,
                       __mmask16 tail, const struct query *qs)
 {
-    __m512 o[GROUP][VECTORS];
+    __m512 o[FEW][VECTORS];
     uint64_t all = ~0ull, any = 0;
     UNROLL for (int i = 0; i < n; i++)
     {
@@ -110,7 +119,7 @@ typedef void (*fold_fn)(const void *values, int64_t stride, int64_t d0, __mmask1
     static __attribute__((noinline)) void scores_##name##_##n(const void *k, int64_t d_k,                    \
                                                               const uint8_t *next, const struct query *qs)   \
     {                                                                                                        \
-        scores(n, rep, k, d_k, next, qs);                                                                    \
+        scores(n, 0, VECTORS, rep, k, d_k, next, qs);                                                        \
     }                                                                                                        \
     static __attribute__((noinline)) void chunk_##name##_##n(const void *values, int64_t stride, int64_t d0, \
                                                              __mmask16 tail, const struct query *qs)         \
@@ -129,9 +138,39 @@ BODIES(3)
 BODIES(4)
 BODIES(5)
 BODIES(6)
-static const scores_fn scores_of[2][GROUP] = {TABLE(scores_f16), TABLE(scores_f32)};
-static const fold_fn chunk_of[2][GROUP] = {TABLE(chunk_f16), TABLE(chunk_f32)};
-static const fold_fn rest_of[2][GROUP] = {TABLE(rest_f16), TABLE(rest_f32)};
+
+/* 7 or 8 queries: half the positions, or components, at a time. */
+#define HALVES(n, rep, name)                                                                                 \
+    static __attribute__((noinline)) void scores_##name##_##n(const void *k, int64_t d_k,                    \
+                                                              const uint8_t *next, const struct query *qs)   \
+    {                                                                                                        \
+        scores(n, 0, VECTORS / 2, rep, k, d_k, next, qs);                                                    \
+        scores(n, VECTORS / 2, VECTORS / 2, rep, k, d_k, next, qs);                                          \
+    }                                                                                                        \
+    static __attribute__((noinline)) void chunk_##name##_##n(const void *values, int64_t stride, int64_t d0, \
+                                                             __mmask16 tail, const struct query *qs)         \
+    {                                                                                                        \
+        (void)tail;                                                                                          \
+        fold(n, VECTORS / 2, rep, values, stride, d0, 0xffff, qs);                                           \
+        fold(n, VECTORS / 2, rep, (const uint8_t *)values + (rep == KV_F16 ? 2 : 4) * CHUNK / 2, stride,     \
+             d0 + CHUNK / 2, 0xffff, qs);                                                                    \
+    }                                                                                                        \
+    static __attribute__((noinline)) void rest_##name##_##n(const void *values, int64_t stride, int64_t d0,  \
+                                                            __mmask16 tail, const struct query *qs)          \
+    {                                                                                                        \
+        fold(n, 1, rep, values, stride, d0, tail, qs);                                                       \
+    }
+HALVES(7, KV_F16, f16)
+HALVES(7, KV_F32, f32)
+HALVES(8, KV_F16, f16)
+HALVES(8, KV_F32, f32)
+#define TABLE_OF_8(name)                                                                                     \
+    {                                                                                                        \
+        name##_1, name##_2, name##_3, name##_4, name##_5, name##_6, name##_7, name##_8                       \
+    }
+static const scores_fn scores_of[2][FEW] = {TABLE_OF_8(scores_f16), TABLE_OF_8(scores_f32)};
+static const fold_fn chunk_of[2][FEW] = {TABLE_OF_8(chunk_f16), TABLE_OF_8(chunk_f32)};
+static const fold_fn rest_of[2][FEW] = {TABLE_OF_8(rest_f16), TABLE_OF_8(rest_f32)};
 
 /* ---- the tile --------------------------------------------------------------------------------------------- */
 
@@ -178,6 +217,64 @@ static void convert_keys(const uint16_t *keys, int64_t d_k, const uint8_t *next,
     }
 }
 
+/* How n queries read a page. */
+struct plan {
+    int64_t n, most; /* queries; of a group */
+    int page, form;  /* what the page holds, what the kernels read: 0 f16, 1 f32 */
+    bool convert;    /* into scratch */
+    size_t size;     /* of a value in the page */
+};
+
+static void weigh(const struct kv_tile *t, int64_t d_k, float softcap, const struct plan *plan,
+                  const struct work *w)
+{
+    const uint8_t *next = t->next;
+    const void *keys = t->k;
+    if (plan->convert && !plan->page) {
+        convert_keys(t->k, d_k, next, w->keys);
+        keys = w->keys;
+        next = NULL;
+    }
+    FOR_GROUPS_OF(plan->most, plan->n, i, m)
+    {
+        scores_of[plan->form][m - 1](keys, d_k, next, w->queries + i);
+        next = NULL;
+        for (int64_t j = i; j < i + m; j++)
+            softmax_top(softcap, &w->queries[j]);
+        for (int64_t j = i; j < i + m; j++)
+            softmax_exp(&w->queries[j]);
+    }
+}
+
+static void fold_values(const struct kv_tile *t, int64_t d_k, int64_t d_v, const struct plan *plan,
+                        const struct work *w)
+{
+    const uint8_t *next = t->next ? (const uint8_t *)t->next + kv_key_bytes(t->rep, d_k) : NULL;
+    int64_t d = 0;
+    for (; d + CHUNK <= d_v; d += CHUNK) {
+        const void *values = (const uint8_t *)t->v + (size_t)d * plan->size;
+        int64_t stride = d_v;
+        if (plan->convert) {
+            convert_values(t->rep, values, d_v, next ? next + (size_t)d * plan->size : NULL, w->values);
+            values = w->values;
+            stride = CHUNK;
+        }
+        FOR_GROUPS_OF(plan->most, plan->n, i, m)
+        {
+            chunk_of[plan->form][m - 1](values, stride, d, 0xffff, w->queries + i);
+        }
+    }
+    for (; d < d_v; d += 16) {
+        const void *values = (const uint8_t *)t->v + (size_t)d * plan->size;
+        FOR_GROUPS_OF(plan->most, plan->n, i, m)
+        {
+            rest_of[plan->page][m - 1](values, d_v, d, v_tail(d_v - d), w->queries + i);
+        }
+    }
+    if (next && !plan->convert)
+        prefetch_lines(next, kv_value_bytes(t->rep, d_v));
+}
+
 void avx512_attn_tile(const struct kv_tile *t, int64_t d_k, int64_t d_v, int64_t n_q, const void *q,
                       const struct attn_visible *vis, float softcap, struct attn_state *state, float *o,
                       void *scratch)
@@ -191,41 +288,14 @@ void avx512_attn_tile(const struct kv_tile *t, int64_t d_k, int64_t d_v, int64_t
         return;
     }
     const struct work w = lay_out(n_q, d_k, scratch);
-    const int64_t n = collect_queries(d_k, d_v, n_q, q, vis, state, o, w.p, w.queries);
-    const int page = t->rep == KV_F32, many = n > GROUP;
-    const int form = page | many; /* of what the kernels read: 0 f16, 1 f32 */
-    const size_t size = page ? sizeof(float) : sizeof(uint16_t);
-    const uint8_t *next_k = t->next, *next_v = next_k ? next_k + (size_t)(d_k * ATTN_TILE) * size : NULL;
-    const void *keys = t->k;
-    if (many && !page) {
-        convert_keys(t->k, d_k, next_k, w.keys);
-        keys = w.keys;
-        next_k = NULL;
-    }
-    FOR_GROUPS(n, i, m)
-    {
-        scores_of[form][m - 1](keys, d_k, next_k, w.queries + i);
-        next_k = NULL;
-        for (int64_t j = i; j < i + m; j++)
-            softmax_top(softcap, &w.queries[j]);
-        for (int64_t j = i; j < i + m; j++)
-            softmax_exp(&w.queries[j]);
-    }
-    int64_t d = 0;
-    for (; d + CHUNK <= d_v; d += CHUNK) {
-        const void *values = (const uint8_t *)t->v + (size_t)d * size;
-        int64_t stride = d_v;
-        if (many) {
-            convert_values(t->rep, values, d_v, next_v ? next_v + (size_t)d * size : NULL, w.values);
-            values = w.values;
-            stride = CHUNK;
-        }
-        FOR_GROUPS(n, i, m)
-        chunk_of[form][m - 1](values, stride, d, 0xffff, w.queries + i);
-    }
-    for (; d < d_v; d += 16)
-        FOR_GROUPS(n, i, m)
-    rest_of[page][m - 1]((const uint8_t *)t->v + (size_t)d * size, d_v, d, v_tail(d_v - d), w.queries + i);
+    struct plan plan = {.page = t->rep == KV_F32};
+    plan.n = collect_queries(d_k, d_v, n_q, q, vis, state, o, w.p, w.queries);
+    plan.convert = plan.n > FEW;
+    plan.most = plan.convert ? GROUP : FEW;
+    plan.form = plan.page || plan.convert;
+    plan.size = plan.page ? sizeof(float) : sizeof(uint16_t);
+    weigh(t, d_k, softcap, &plan, &w);
+    fold_values(t, d_k, d_v, &plan, &w);
 }
 
 void avx512_attn_query(enum kv_rep rep, int64_t d_k, const float *q, void *dst)

@@ -31,11 +31,12 @@ struct query {
         name##_1, name##_2, name##_3, name##_4, name##_5, name##_6                                           \
     }
 
-/* Runs a statement for n queries in groups of nearly equal size: [first, first + size). */
-#define FOR_GROUPS(n, first, size)                                                                           \
-    for (int64_t first = 0, groups_left = ((n) + GROUP - 1) / GROUP, size; groups_left > 0;                  \
+/* Runs a statement for n queries in groups of nearly equal size, `most` at most: [first, first + size). */
+#define FOR_GROUPS_OF(most, n, first, size)                                                                  \
+    for (int64_t first = 0, groups_left = ((n) + (most)-1) / (most), size; groups_left > 0;                  \
          first += size, groups_left--)                                                                       \
         if ((size = ((n)-first + groups_left - 1) / groups_left) > 0)
+#define FOR_GROUPS(n, first, size) FOR_GROUPS_OF(GROUP, n, first, size)
 
 /* Queries that see something; those that see everything come first, as groups of them need no masks. p: [n_q]
  * rows of 64. Returns their number. */
