@@ -63,7 +63,9 @@ def cost_of(results, metric, model, engine):
 
 def shares(results, metric, model, engine, median, limits):
     bus, peak = limit_speeds(cost_of(results, metric, model, engine), limits)
-    return f"{100 * median / bus:.0f} % / {100 * median / peak:.0f} %" if bus else "–"
+    if not bus:
+        return "–"
+    return f"{100 * median / bus:.0f} % of {figure(bus)} / {100 * median / peak:.0f} % of {figure(peak)}"
 
 
 def ratio_cell(metric, ours, theirs):
@@ -171,8 +173,8 @@ def head(results, command, limits, out):
             f"- Limits, best of the run: memory {limits['read']:.1f} GB/s read; int8 {limits['int8']:,.0f} GOP/s; bf16 "
             f"{limits['bf16']:,.0f}, f32 {limits['f32']:,.0f} GFLOP/s ({', '.join(how)}; all threads). The median window "
             f"of memory was {min(spread):.1f} to {max(spread):.1f} GB/s: how quiet the machine was." if spread else "",
-            "", "Medians over the pairs. *bus / peak*: the share of the speed at which weights and KV would stream at the "
-            "read limit, and of that at which the products would run at the peaks (int8 for quantised matrices, the faster "
+            "", "Medians over the pairs. *bus / peak*: the share of the tokens per second at which weights and KV would stream "
+            "at the read limit, and of those at which the products would run at the peaks (int8 for quantised matrices, the faster "
             "of bf16 and f32 for halves and attention). *ratio*: median of the paired ratios and their range; above 1 "
             "Hasten is ahead."]
 

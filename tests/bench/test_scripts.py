@@ -121,7 +121,7 @@ class Scripts(unittest.TestCase):
         ours, cost = line["metrics"]["decode"], line["costs"]["decode"]
         bus = 100 * ours / (cost["tokens"] / (cost["bytes"] / 5e9))
         for words in ("## Decode", "| model (tokens/s) | hasten | bus / peak | llama.cpp | ratio | ik_llama.cpp | ratio |",
-                      f"| {ours / 100:.2f} |", f"| {ours / 600:.2f} |", f" {bus:.0f} % / ", "memory 5.0 GB/s read", "llama.cpp commit abc",
+                      f"| {ours / 100:.2f} |", f"| {ours / 600:.2f} |", f"| {bus:.0f} % of ", "memory 5.0 GB/s read", "llama.cpp commit abc",
                       "- llama.cpp `-fa on`", "## Peak resident memory"):
             self.assertIn(words, text)
 
