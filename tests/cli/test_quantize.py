@@ -125,6 +125,24 @@ class Quantize(unittest.TestCase):
                 if other != name:
                     self.assertTrue(np.array_equal(plain[other].data, weighted[other].data), other)
 
+    def test_sums_are_those_of_the_inputs(self):
+        """The first layer's input can be computed from the file: rms-normed embeddings of the tokens, BOS included."""
+        subprocess.run([MAKE_TINY, "llama", "3", self.model, "type=F32"], check=True)
+        text = self.path("text")
+        with open(text, "w") as f:
+            f.write("The sums of squares of what each column is multiplied by. " * 9)
+        ids = json.loads(subprocess.run([HASTEN, "tokenize", self.model, "-f", text], capture_output=True, check=True).stdout)
+        subprocess.run([HASTEN, "imatrix", self.model, "-f", text, "-o", self.path("m"), "-c", "512", "-b", "50"], check=True)
+        model, found = tensors(self.model), tensors(self.path("m"))
+        eps = gguf.GGUFReader(self.model).fields["llama.attention.layer_norm_rms_epsilon"].contents()
+        x = floats(model["token_embd.weight"])[ids].astype(np.float64)
+        x *= floats(model["blk.0.attn_norm.weight"])[0] / np.sqrt((x ** 2).mean(axis=1, keepdims=True) + eps)
+        for name in ("q", "k", "v"):
+            sums = floats(found[f"blk.0.attn_{name}.weight.in_sum2"])[0]
+            np.testing.assert_allclose(sums, (x ** 2).sum(axis=0), rtol=1e-5)
+            self.assertEqual(floats(found[f"blk.0.attn_{name}.weight.counts"])[0, 0], len(ids))
+        self.assertNotIn("token_embd.weight.in_sum2", found)
+
     def test_hostile_importance(self):
         name = "blk.0.ffn_up.weight"
         k = floats(tensors(self.model)[name]).shape[1]

@@ -6,9 +6,11 @@ matrix brings a coarse format nearer to the model.
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 import numpy as np
@@ -54,6 +56,25 @@ class RealModel(unittest.TestCase):
             os.unlink(self.path(kind))
         self.assertEqual(report["fallbacks"], [{"from": "Q6_K", "to": "Q8_0", "tensors": 15},
                                                {"from": "Q4_K", "to": "Q5_0", "tensors": 166}])
+
+    def test_ended_half_way(self):
+        """Ctrl-C leaves the old file and nothing beside it; a kill at least the old file."""
+        out = self.path("out.gguf")
+        for sig, status in ((signal.SIGINT, 130), (signal.SIGKILL, -9)):
+            with open(out, "w") as f:
+                f.write("old")
+            p = subprocess.Popen([HASTEN, "quantize", MODEL, out, "Q4_0", "-t", "1"], stderr=subprocess.PIPE)
+            until = time.monotonic() + 100
+            while time.monotonic() < until and not any(n.endswith(".part") for n in os.listdir(self.folder.name)):
+                time.sleep(0.01)
+            p.send_signal(sig)
+            said = p.communicate(timeout=100)[1].decode()
+            self.assertEqual(p.returncode, status, said)
+            with open(out) as f:
+                self.assertEqual(f.read(), "old")
+            if sig == signal.SIGINT:
+                self.assertIn("interrupted in tensor", said)
+                self.assertEqual(os.listdir(self.folder.name), ["out.gguf"])
 
     def test_importance_helps(self):
         """Measured on prose, calibrated on program text: Q4_0 everywhere."""
