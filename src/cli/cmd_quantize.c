@@ -63,7 +63,7 @@ struct quantize {
     struct convert_sums sums;
     double relative2;   /* sum over the matrices encoded anew: values times squared relative error */
     uint64_t n_encoded; /* values in them */
-    uint64_t n_values, n_done, tensor_bytes, t0;
+    uint64_t n_values, n_done, tensor_bytes, file_bytes, t0;
     struct format_count formats[MAX_FORMATS], fallbacks[MAX_FORMATS];
     int n_formats, n_fallbacks;
     int n_blocked, n_unweighted,
@@ -216,7 +216,9 @@ static hasten_status write_header(struct quantize *q, struct hasten_error *err)
         q->tensor_bytes +=
             values_of(t) / (uint64_t)q->choices[i].to->block * (uint64_t)q->choices[i].to->block_bytes;
     }
-    return gguf_write_begin(q->out, err);
+    st = gguf_write_begin(q->out, err);
+    q->file_bytes = gguf_write_bytes(q->out);
+    return st;
 }
 
 static int show_progress(void *ctx, uint64_t done)
@@ -262,17 +264,21 @@ static hasten_status convert_one(struct quantize *q, int64_t i, struct hasten_er
 static hasten_status run(struct quantize *q, struct hasten_error *err)
 {
     q->t0 = clock_now_ns();
+    interrupt_arm(); /* as long as there is a file that must not be left behind */
     hasten_status st = write_header(q, err);
     if (!st)
         st = pool_create(cli_threads(q->args->n_threads, q->ui), &q->pool, err);
     if (!st)
         st = converter_open(q->pool, &q->converter, err);
-    interrupt_arm();
     for (int64_t i = 0; i < gguf_n_tensors(q->in) && !st; i++)
         st = convert_one(q, i, err);
-    interrupt_disarm();
     ui_progress_end(q->ui);
-    return st ? st : gguf_write_finish(q->out, err);
+    if (!st)
+        st = gguf_write_finish(q->out, err);
+    gguf_write_close(q->out); /* removes what is not finished */
+    q->out = NULL;
+    interrupt_disarm();
+    return st;
 }
 
 /* Of the matrices encoded anew: the root of the mean of their squared relative errors, by size. A matrix's relative
@@ -295,10 +301,10 @@ static json_t *report_json(const struct quantize *q, double ms)
     const double n = q->n_values ? (double)q->n_values : 1;
     json_t *v = json_pack("{s:o, s:s, s:I, s:I, s:f, s:f, s:f, s:o, s:o, s:i, s:f}", "file",
                           json_bytes(q->out_path, strlen(q->out_path)), "type", q->rules.type->name, "bytes",
-                          (json_int_t)gguf_write_bytes(q->out), "weights", (json_int_t)q->n_values,
-                          "bits_per_weight", (double)q->tensor_bytes * 8 / n, "rms_error",
-                          sqrt(q->sums.error2 / n), "relative_error", relative_error(q), "tensors", formats,
-                          "fallbacks", fallbacks, "threads", pool_size(q->pool), "ms", ms);
+                          (json_int_t)q->file_bytes, "weights", (json_int_t)q->n_values, "bits_per_weight",
+                          (double)q->tensor_bytes * 8 / n, "rms_error", sqrt(q->sums.error2 / n),
+                          "relative_error", relative_error(q), "tensors", formats, "fallbacks", fallbacks,
+                          "threads", pool_size(q->pool), "ms", ms);
     if (v && q->imatrix)
         json_object_set_new(v, "imatrix",
                             json_pack("{s:I, s:i, s:i, s:i}", "entries",
@@ -314,8 +320,8 @@ static int report(const struct quantize *q)
     if (q->ui->json)
         return cli_json(report_json(q, ms));
     ui_note(q->ui, "%s: %.1f MB, %.2f bits per weight, relative error %.5f, %.1f s", q->out_path,
-            (double)gguf_write_bytes(q->out) / 1e6, (double)q->tensor_bytes * 8 / (double)q->n_values,
-            relative_error(q), ms / 1e3);
+            (double)q->file_bytes / 1e6, (double)q->tensor_bytes * 8 / (double)q->n_values, relative_error(q),
+            ms / 1e3);
     return cli_finish(0);
 }
 
@@ -384,7 +390,6 @@ static int quantize(struct quantize *q, const struct option_positionals *pos)
     if (!st)
         st = run(q, &err);
     int rc = st ? cli_fail(&err) : report(q);
-    gguf_write_close(q->out);
     converter_close(q->converter);
     pool_destroy(q->pool);
     imatrix_close(q->imatrix);
