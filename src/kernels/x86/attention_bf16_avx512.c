@@ -313,20 +313,11 @@ struct work {
 static struct work lay_out(int64_t n_q, int64_t d_k, void *scratch)
 {
     const size_t n = (size_t)n_q, d = (size_t)(d_k + 1);
-    uint8_t *const base = scratch, *at = base;
-    struct work w;
-    w.queries = (struct query *)(void *)at;
-    at += round_up_64(n * sizeof(struct query));
-    w.p = (float *)(void *)at;
-    at += n * ATTN_TILE * sizeof(float);
-    w.keys = (float *)(void *)at;
-    at += d * ATTN_TILE * sizeof(float);
-    w.values = (float *)(void *)at;
-    at += ATTN_TILE * CHUNK * sizeof(float);
-    w.q = (float *)(void *)at;
-    at += round_up_64(n * d * sizeof(float));
-    w.bytes = (size_t)(at - base);
-    return w;
+    const uintptr_t base = (uintptr_t)scratch, p = base + round_up_64(n * sizeof(struct query));
+    const uintptr_t keys = p + n * ATTN_TILE * sizeof(float), values = keys + d * ATTN_TILE * sizeof(float);
+    const uintptr_t q = values + ATTN_TILE * CHUNK * sizeof(float);
+    return (struct work){(struct query *)base, (float *)p, (float *)keys,
+                         (float *)values,      (float *)q, q + round_up_64(n * d * sizeof(float)) - base};
 }
 
 size_t avx512_bf16_scratch_bytes(int64_t d_k, int64_t n_q)
