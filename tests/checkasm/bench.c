@@ -129,16 +129,18 @@ static void bench_matmul(const struct kernels *set, const struct quant_type *typ
 }
 
 /* One tile of 64 positions of one head, folded into n_q queries. */
-static void bench_attention(const struct kernels *set, int64_t d, int64_t n_q)
+static void bench_attention(const struct kernels *set, enum kv_rep rep, int64_t d, int64_t n_q)
 {
-    const size_t page_bytes = (size_t)(2 * d * ATTN_TILE) * sizeof(uint16_t), query = attn_query_bytes(d);
-    const size_t scratch_bytes = (set->attn_scratch_bytes(KV_F16, d, d, n_q) + 127) & ~(size_t)63;
+    static const char *const names[] = {"f16", "f32", "bf16", "q8"};
+    const size_t key_bytes = kv_key_bytes(rep, d), page_bytes = key_bytes + kv_value_bytes(rep, d),
+                 query = attn_query_bytes(d);
+    const size_t scratch_bytes = (set->attn_scratch_bytes(rep, d, d, n_q) + 127) & ~(size_t)63;
     uint8_t *page = aligned_alloc(64, page_bytes), *q = aligned_alloc(64, query * (size_t)n_q),
             *scratch = aligned_alloc(64, scratch_bytes);
     float *o = calloc((size_t)(n_q * d), 4);
     struct attn_state *state = calloc((size_t)n_q, sizeof *state);
     struct attn_visible *vis = calloc((size_t)n_q, sizeof *vis);
-    const struct kv_tile tile = {KV_F16, page, page + page_bytes / 2, NULL};
+    const struct kv_tile tile = {rep, page, page + key_bytes, NULL};
     memset(page, 0, page_bytes);
     memset(q, 0, query * (size_t)n_q);
     for (int64_t i = 0; i < n_q; i++) {
@@ -152,8 +154,8 @@ static void bench_attention(const struct kernels *set, int64_t d, int64_t n_q)
         const double t = cpu_seconds() - start;
         best = t < best ? t : best;
     }
-    printf("attn_tile d %lld, n_q %lld  %.0f ns, %.1f GMAC/s\n", (long long)d, (long long)n_q, best * 1e9,
-           (double)(2 * d * ATTN_TILE * n_q) / best * 1e-9);
+    printf("attn_tile %s, d %lld, n_q %lld  %.0f ns, %.1f GMAC/s\n", names[rep], (long long)d, (long long)n_q,
+           best * 1e9, (double)(2 * d * ATTN_TILE * n_q) / best * 1e-9);
     free(page);
     free(q);
     free(scratch);
@@ -203,9 +205,10 @@ int bench(const struct kernels *set)
         bench_matmul(set, type, data, 16);
         bench_matmul(set, type, data, 512);
     }
-    for (int64_t d = 64; d <= 256; d *= 2)
-        for (int64_t n_q = 7; n_q <= 112; n_q *= 2)
-            bench_attention(set, d, n_q);
+    for (int rep = KV_F16; rep < KV_REPS; rep++)
+        for (int64_t d = 64; d <= 256; d *= 2)
+            for (int64_t n_q = 7; n_q <= 112; n_q *= 2)
+                bench_attention(set, (enum kv_rep)rep, d, n_q);
     bench_rows(set);
     free(data);
     return 0;
