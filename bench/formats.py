@@ -6,7 +6,7 @@ text; prints a Markdown table.
     formats.py HASTEN MODEL TEXT [--tokens N] [--ctx N] [--calibration TEXT2 [--calibration-tokens N]] [--work DIR]
                [--keep PATTERN=FORMAT]... TYPE...
 
-A TYPE ending in ! is written with --pure. With --calibration each type below eight bits gets a second row made with an
+A TYPE ending in ! is written with --pure; FORMAT@PATTERN leaves all in F32 but the matrices whose names match. With --calibration each type below eight bits gets a second row made with an
 importance matrix of that text. KL(F32 || type) is the mean over the scored tokens, in nats; "top-1" is how often
 both name the same token first."""
 
@@ -66,7 +66,9 @@ def compare(hasten, model, a, reference, n_vocab):
 
 
 def quantize(hasten, a, kind, imatrix, out):
-    command = [hasten, "quantize", a.model, out, kind.rstrip("!"), "--json", *(["--pure"] if kind.endswith("!") else [])]
+    base, _, pattern = kind.partition("@")
+    command = [hasten, "quantize", a.model, out, "F32" if pattern else kind.rstrip("!"), "--json"]
+    command += ["--pure"] if kind.endswith("!") else ["--tensor", f"{pattern}={base}"] if pattern else []
     for k in a.keep:
         command += ["--tensor", k]
     return run(command + (["--imatrix", imatrix] if imatrix else []))
@@ -113,8 +115,8 @@ def main():
         print()
         print("| type | importance | bits/weight | MB | error of weights | ppl | mean KL | 99th percentile | top-1 | s |")
         print("|---|---|---|---|---|---|---|---|---|---|", flush=True)
-        for kind in ["", *a.types]: # "": the file as it is
-            for use in [None] + ([imatrix] if imatrix and kind.strip("!") not in ("", "F32", "F16", "BF16", "Q8_0") else []):
+        for kind in ["", *a.types]:  # "": the file as it is
+            for use in [None] + ([imatrix] if imatrix and kind.strip("!").partition("@")[0] not in ("", "F32", "F16", "BF16", "Q8_0") else []):
                 out = os.path.join(work, "out.gguf")
                 q = quantize(a.hasten, a, kind, use, out) if kind else as_it_is(a)
                 ppl, kl, same = compare(a.hasten, out if kind else a.model, a, reference, n_vocab)
