@@ -1,4 +1,4 @@
-/* Tiles times columns: 16 or 32 rows x up to 4 activation rows at once. For each output the operations are
+/* Tiles times columns: 16 or 32 rows x up to 4 activation rows (6 of floats) at once. For each output the operations are
  * those of kernels.h in the same order, whatever the number of columns: int32 within a block, exact (why:
  * panel_avx2.h), then one fma. */
 #include "kernels/layout.h"
@@ -306,21 +306,28 @@ MATH_INLINE void multiply_floats(int n_tiles, int n, const struct tile_f32 *t, i
         }                                                                                                    \
     } while (0)
 
-#define MULTIPLY(name, tile_type, block_bytes, PREPARE, BODY)                                                \
+/* All groups of that many columns. */
+#define GROUPS(n_columns, block_bytes, PREPARE, BODY)                                                        \
+    for (; n >= n_columns; n -= n_columns, x += n_columns * stride, s += n_columns * MAX_TILES) {            \
+        for (size_t next = n_columns; next < 2 * n_columns && (int64_t)next < n; next++)                     \
+            prefetch_block(x + next * stride, block_bytes);                                                  \
+        GROUP(n_columns, PREPARE, BODY);                                                                     \
+    }
+
+#define REST(PREPARE, BODY)                                                                                  \
+    if (n == 3)                                                                                              \
+        GROUP(3, PREPARE, BODY);                                                                             \
+    else if (n == 2)                                                                                         \
+        GROUP(2, PREPARE, BODY);                                                                             \
+    else if (n == 1)                                                                                         \
+    GROUP(1, PREPARE, BODY)
+
+#define MULTIPLY(name, tile_type, PREPARE, BODY)                                                             \
     DECLARE_MULTIPLY(name)                                                                                   \
     {                                                                                                        \
         const tile_type *t = tiles;                                                                          \
-        for (; n >= 4; n -= 4, x += 4 * stride, s += 4 * MAX_TILES) {                                        \
-            for (size_t next = 4; next < 8 && (int64_t)next < n; next++)                                     \
-                prefetch_block(x + next * stride, block_bytes);                                              \
-            GROUP(4, PREPARE, BODY);                                                                         \
-        }                                                                                                    \
-        if (n == 3)                                                                                          \
-            GROUP(3, PREPARE, BODY);                                                                         \
-        else if (n == 2)                                                                                     \
-            GROUP(2, PREPARE, BODY);                                                                         \
-        else if (n == 1)                                                                                     \
-            GROUP(1, PREPARE, BODY);                                                                         \
+        GROUPS(4, ACT_BLOCK_BYTES, PREPARE, BODY)                                                            \
+        REST(PREPARE, BODY);                                                                                 \
         (void)k;                                                                                             \
     }
 
@@ -346,14 +353,22 @@ MATH_INLINE void multiply_floats(int n_tiles, int n, const struct tile_f32 *t, i
 #define BODY_Q6_K(r, n, f) multiply_256(r, n, 16, 4, true, NO_MINS, t + f, &cs, s + f)
 #define BODY_F32(r, n, f) multiply_floats(r, n, t + f, k, &cs, s + f)
 
-MULTIPLY(multiply_q4_0, struct tile_q8, ACT_BLOCK_BYTES, PREPARE_NOTHING, BODY_Q4_0)
-MULTIPLY(multiply_q4_1, struct tile_q8, ACT_BLOCK_BYTES, PREPARE_NOTHING, BODY_Q4_1)
-MULTIPLY(multiply_q5_0, struct tile_q8, ACT_BLOCK_BYTES, PREPARE_Q5_0, BODY_Q5_0)
-MULTIPLY(multiply_q5_1, struct tile_q8, ACT_BLOCK_BYTES, PREPARE_NOTHING, BODY_Q5_1)
-MULTIPLY(multiply_q8_0, struct tile_q16, ACT_BLOCK_BYTES, PREPARE_Q8_0, BODY_Q8_0)
-MULTIPLY(multiply_q2_k, struct tile_q8, ACT_BLOCK_BYTES, PREPARE_NOTHING, BODY_Q2_K)
-MULTIPLY(multiply_q3_k, struct tile_q8, ACT_BLOCK_BYTES, PREPARE_Q3_K, BODY_Q3_K)
-MULTIPLY(multiply_q4_k, struct tile_q8, ACT_BLOCK_BYTES, PREPARE_NOTHING, BODY_Q4_K)
-MULTIPLY(multiply_q5_k, struct tile_q8, ACT_BLOCK_BYTES, PREPARE_NOTHING, BODY_Q5_K)
-MULTIPLY(multiply_q6_k, struct tile_q8, ACT_BLOCK_BYTES, PREPARE_Q6_K, BODY_Q6_K)
-MULTIPLY(multiply_f32, struct tile_f32, (size_t)k * 4, PREPARE_NOTHING, BODY_F32)
+MULTIPLY(multiply_q4_0, struct tile_q8, PREPARE_NOTHING, BODY_Q4_0)
+MULTIPLY(multiply_q4_1, struct tile_q8, PREPARE_NOTHING, BODY_Q4_1)
+MULTIPLY(multiply_q5_0, struct tile_q8, PREPARE_Q5_0, BODY_Q5_0)
+MULTIPLY(multiply_q5_1, struct tile_q8, PREPARE_NOTHING, BODY_Q5_1)
+MULTIPLY(multiply_q8_0, struct tile_q16, PREPARE_Q8_0, BODY_Q8_0)
+MULTIPLY(multiply_q2_k, struct tile_q8, PREPARE_NOTHING, BODY_Q2_K)
+MULTIPLY(multiply_q3_k, struct tile_q8, PREPARE_Q3_K, BODY_Q3_K)
+MULTIPLY(multiply_q4_k, struct tile_q8, PREPARE_NOTHING, BODY_Q4_K)
+MULTIPLY(multiply_q5_k, struct tile_q8, PREPARE_NOTHING, BODY_Q5_K)
+MULTIPLY(multiply_q6_k, struct tile_q8, PREPARE_Q6_K, BODY_Q6_K)
+
+DECLARE_MULTIPLY(multiply_f32)
+{
+    const struct tile_f32 *t = tiles;
+    const size_t bytes = (size_t)k * sizeof(float);
+    GROUPS(6, bytes, PREPARE_NOTHING, BODY_F32)
+    GROUPS(4, bytes, PREPARE_NOTHING, BODY_F32)
+    REST(PREPARE_NOTHING, BODY_F32);
+}

@@ -49,7 +49,7 @@ struct sums {
 } __attribute__((aligned(64)));
 
 #define MAX_TILES 4    /* tiles unpacked together: 32 rows meet each column while it is near */
-#define COLUMN_GROUP 4 /* columns multiplied together */
+#define COLUMN_GROUP 6 /* columns multiplied together at most: 6 of floats, 4 of quants */
 
 /* Unpacks k values (a multiple of the block; at most a tile's) of 8 rows that lie stride bytes apart. */
 typedef void (*unpack_fn)(const uint8_t *src, size_t stride, int64_t k, void *tile);
