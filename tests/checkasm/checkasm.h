@@ -85,6 +85,5 @@ void check_attention_reference(struct report *rep);
 void check_math(struct report *rep);
 
 int self_test(void);
-int bench(const struct kernels *set);
 
 #endif

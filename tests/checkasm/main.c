@@ -1,4 +1,4 @@
-/* checkasm [--bench | --self-test | --set]
+/* checkasm [--self-test | --set]
  *
  * --set: only the best set of this CPU against the twins, for slow emulated CPUs. */
 #include "checkasm.h"
@@ -59,11 +59,8 @@ static int find_sets(const struct kernels *sets[MAX_SETS])
 
 int main(int argc, char **argv)
 {
-    const struct kernels *best = kernels_select(cpu_features());
     if (argc > 1 && !strcmp(argv[1], "--self-test"))
         return self_test();
-    if (argc > 1 && !strcmp(argv[1], "--bench"))
-        return bench(best);
     struct report rep = {0};
 #define SECTION(set, name, call)                                                                             \
     do {                                                                                                     \
