@@ -7,9 +7,6 @@
 #include "kernels/sets.h"
 #include "kernels/x86/vec_avx2.h"
 
-/* Loops over accumulators must vanish early, or GCC keeps the accumulators in memory too. */
-#define UNROLL _Pragma("GCC unroll 8")
-
 #define QUERIES 6               /* handled together */
 #define VECTORS (ATTN_TILE / 8) /* of positions in a tile */
 

@@ -110,13 +110,13 @@ MATH_INLINE void dot_columns(int n_tiles, int n, int first, int n_vec, bool star
         for (int c = 0; c < n; c++)
             for (int r = 0; r < n_tiles; r++)
                 sum[r][c] = broadcast_i32(&cs->start[c][at]);
-#pragma GCC unroll 8
-    for (int v = first; v < first + n_vec; v++) {
+    UNROLL for (int v = first; v < first + n_vec; v++)
+    {
         __m256i w[MAX_TILES];
         for (int r = 0; r < n_tiles; r++)
             w[r] = load_q(t[r].q[v]);
-#pragma GCC unroll 4
-        for (int c = 0; c < n; c++) {
+        UNROLL for (int c = 0; c < n; c++)
+        {
             const __m256i x = broadcast_i32(cs->x[c] + 4 * v);
             for (int r = 0; r < n_tiles; r++) {
                 const __m256i p = _mm256_maddubs_epi16(w[r], x);
@@ -196,13 +196,13 @@ MATH_INLINE void multiply_wide(int n_tiles, int n, const struct tile_q16 *t, int
     load_sums(n_tiles, n, false, s, acc, NULL);
     for (int b = 0; b < (int)(k / 32); b++) {
         __m256i dot[MAX_TILES][COLUMN_GROUP];
-#pragma GCC unroll 16
-        for (int v = 0; v < 16; v++) {
+        UNROLL for (int v = 0; v < 16; v++)
+        {
             __m256i w[MAX_TILES];
             for (int r = 0; r < n_tiles; r++)
                 w[r] = load_q(t[r].q[16 * b + v]);
-#pragma GCC unroll 4
-            for (int c = 0; c < n; c++) {
+            UNROLL for (int c = 0; c < n; c++)
+            {
                 const __m256i x = broadcast_i32(cs->wide[c] + 32 * b + 2 * v);
                 for (int r = 0; r < n_tiles; r++) {
                     const __m256i p = _mm256_madd_epi16(w[r], x);

@@ -16,9 +16,7 @@ MATH_INLINE __m256i twice(__m256i words, int byte, bool is_signed)
 /* Four bytes per row become scale[first ... first + 3]. */
 MATH_INLINE void store_scales(struct tile_q8 *t, int first, __m256i bytes, bool is_signed)
 {
-#pragma GCC unroll 4
-    for (int j = 0; j < 4; j++)
-        store_q(t->scale[first + j], twice(bytes, j, is_signed));
+    UNROLL for (int j = 0; j < 4; j++) store_q(t->scale[first + j], twice(bytes, j, is_signed));
 }
 
 /* Four unsigned bytes per row become two vectors of pairs of 16-bit mins. */
@@ -49,8 +47,8 @@ DECLARE_UNPACK(unpack_q4_k)
     struct tile_q8 *t = tile;
     (void)k;
     unpack_head_6bit(src, stride, t);
-#pragma GCC unroll 8
-    for (int part = 0; part < 8; part++) { /* 16 bytes: half of two sub-blocks */
+    UNROLL for (int part = 0; part < 8; part++)
+    { /* 16 bytes: half of two sub-blocks */
         __m256i v[4];
         load_rows(src + 16 + part * 16, stride, v);
         for (int j = 0; j < 4; j++) {
@@ -70,8 +68,8 @@ DECLARE_UNPACK(unpack_q5_k)
     unpack_head_6bit(src, stride, t);
     load_rows(src + 16, stride, high);
     load_rows(src + 32, stride, high + 4);
-#pragma GCC unroll 8
-    for (int part = 0; part < 8; part++) { /* two bits of the high bytes: to bit 4 */
+    UNROLL for (int part = 0; part < 8; part++)
+    { /* two bits of the high bytes: to bit 4 */
         const int pair = part / 2;
         __m256i v[4];
         load_rows(src + 48 + part * 16, stride, v);
@@ -124,13 +122,13 @@ DECLARE_UNPACK(unpack_q6_k)
 MATH_INLINE void unpack_2bit(const uint8_t *qs, size_t stride, const __m256i *high, struct tile_q8 *t)
 {
     const __m256i three = _mm256_set1_epi8(3), four = _mm256_set1_epi8(4);
-#pragma GCC unroll 4
-    for (int part = 0; part < 4; part++) { /* 16 bytes: half of 4 groups of 32 */
+    UNROLL for (int part = 0; part < 4; part++)
+    { /* 16 bytes: half of 4 groups of 32 */
         __m256i v[4];
         load_rows(qs + part * 16, stride, v);
         for (int j = 0; j < 4; j++) {
-#pragma GCC unroll 4
-            for (int group = 0; group < 4; group++) {
+            UNROLL for (int group = 0; group < 4; group++)
+            {
                 __m256i q = _mm256_and_si256(_mm256_srli_epi32(v[j], 2 * group), three);
                 if (high) {
                     const int bit = part / 2 * 4 + group;

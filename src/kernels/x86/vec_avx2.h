@@ -6,6 +6,14 @@
 #include <immintrin.h>
 #include <stdbool.h>
 
+/* Before loops over registers: they must vanish early, or GCC keeps the registers in memory too. Not under
+ * sanitizers, which would instrument every copy for minutes. */
+#if defined(HASTEN_SANITIZED)
+#define UNROLL
+#else
+#define UNROLL _Pragma("GCC unroll 16")
+#endif
+
 /* Mask of the lanes that exist when n values are left. */
 MATH_INLINE __m256i v_tail(int64_t n)
 {
