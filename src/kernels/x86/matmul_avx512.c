@@ -74,49 +74,21 @@ static struct stretch stretch_at(const struct panel_format *f, const struct weig
     return s;
 }
 
-/* A run of memory to be fetched piece by piece while something else is worked on. */
-struct ahead {
-    const uint8_t *at, *end;
-    size_t step;
-};
-
-/* The rows of the next group, in equal pieces for n_steps steps; in address order, because that is what the
- * hardware's own prefetcher recognises and runs ahead of. Unpacking alone would read 16 rows at once. */
-static struct ahead ahead_of(const struct weight *w, int64_t row, int64_t row_end, int64_t n_steps)
-{
-    const int64_t rows = row_end - row < GROUP_ROWS ? row_end - row : GROUP_ROWS;
-    struct ahead a = {NULL, NULL, 0};
-    if (rows > 0) {
-        const size_t bytes = (size_t)rows * (size_t)w->row_bytes;
-        a.at = weight_row(w, row);
-        a.end = a.at + bytes;
-        a.step = round_up_64(bytes / (size_t)n_steps + 1);
-    }
-    return a;
-}
-
-static void fetch_ahead(struct ahead *a)
-{
-    const uint8_t *stop = (size_t)(a->end - a->at) > a->step ? a->at + a->step : a->end;
-    for (; a->at < stop; a->at += 64)
-        _mm_prefetch((const char *)a->at, _MM_HINT_T1);
-}
-
 /* Unpacks one tile of n_rows rows. A panel that the matrix does not fill is first copied to a buffer, its
  * missing rows standing as copies of the first, so that unpacking always finds 16. */
 static void unpack_tile(const struct panel_format *f, const struct weight *w, int64_t row, int64_t n_rows,
-                        int64_t k0, void *tile)
+                        int64_t k0, struct ahead ahead, void *tile)
 {
     const struct stretch s = stretch_at(f, w, row, k0);
     if (n_rows == PANEL_ROWS) {
-        f->unpack(s.src, (size_t)w->row_bytes, s.k, tile);
+        f->unpack(s.src, (size_t)w->row_bytes, s.k, ahead, tile);
         return;
     }
     uint8_t rows[PANEL_ROWS][TILE_K / 32 * 34]; /* no type has more bytes in a tile: Q8_0 */
     _Static_assert(sizeof rows[0] >= TILE_K_F32 * sizeof(float), "a tile of F32 fits");
     for (int64_t r = 0; r < PANEL_ROWS; r++)
         memcpy(rows[r], s.src + (size_t)(r < n_rows ? r : 0) * (size_t)w->row_bytes, s.bytes);
-    f->unpack(rows[0], sizeof rows[0], s.k, tile);
+    f->unpack(rows[0], sizeof rows[0], s.k, ahead, tile);
 }
 
 static void store_sums(const struct panel_format *f, const struct sums *s, int64_t n_rows, float *y)
@@ -136,9 +108,10 @@ struct job {
     const struct weight *w;
     int64_t row0, row1;
     int n_panels;
-    struct ahead ahead;
-    uint8_t *tiles;    /* [TILE_GROUP][PANEL_GROUP] */
-    struct sums *sums; /* [columns][PANEL_GROUP] */
+    bool runs_ahead;    /* whether the next rows are fetched while these are worked on */
+    struct ahead ahead; /* what of them comes next; else something that does not matter */
+    uint8_t *tiles;     /* [TILE_GROUP][PANEL_GROUP] */
+    struct sums *sums;  /* [columns][PANEL_GROUP] */
 };
 
 static void unpack_group(struct job *j, int64_t k0, int64_t k1)
@@ -148,11 +121,26 @@ static void unpack_group(struct job *j, int64_t k0, int64_t k1)
     for (int64_t k = k0; k < k1; k += tile_k(j->f), to += PANEL_GROUP * per_tile) {
         for (int64_t p = 0; p < j->n_panels; p++) {
             const int64_t row = j->row0 + p * PANEL_ROWS;
-            fetch_ahead(&j->ahead);
-            unpack_tile(j->f, j->w, row, j->row1 - row < PANEL_ROWS ? j->row1 - row : PANEL_ROWS, k,
+            const struct stretch s = stretch_at(j->f, j->w, row, k);
+            unpack_tile(j->f, j->w, row, j->row1 - row < PANEL_ROWS ? j->row1 - row : PANEL_ROWS, k, j->ahead,
                         to + (size_t)p * per_tile);
+            if (j->runs_ahead)
+                j->ahead.at += PANEL_ROWS / AHEAD_STREAMS * s.bytes;
         }
     }
+}
+
+static struct ahead ahead_of(const struct weight *w, int64_t row)
+{
+    return (struct ahead){weight_row(w, row), round_up_64((size_t)w->row_bytes * GROUP_ROWS / AHEAD_STREAMS)};
+}
+
+/* Asks for rows that nothing has run ahead of: the first ones of a call. */
+static void fetch_rows(struct ahead a)
+{
+    for (size_t at = 0; at < a.apart; at += 64)
+        for (size_t i = 0; i < AHEAD_STREAMS; i++)
+            _mm_prefetch((const char *)a.at + i * a.apart + at, _MM_HINT_T1);
 }
 
 static void store_columns(const struct job *j, const struct sums *s, int64_t n, float *y, int64_t ldy)
@@ -203,8 +191,10 @@ void avx512_matmul(const struct weight *w, const struct act *a, int64_t row0, in
                             .sums = (struct sums *)(void *)((uint8_t *)scratch +
                                                             TILE_GROUP * PANEL_GROUP * tile_bytes(f))};
             j.n_panels = j.row1 - row > PANEL_ROWS ? PANEL_GROUP : 1;
-            const int64_t n_steps = (w->k + tile_k(f) - 1) / tile_k(f) * j.n_panels;
-            j.ahead = ahead_of(w, j.row1, n <= PREFETCH_COLUMNS ? row1 : j.row1, n_steps);
+            j.runs_ahead = n <= PREFETCH_COLUMNS && j.row1 < row1;
+            j.ahead = j.runs_ahead ? ahead_of(w, j.row1) : (struct ahead){weight_row(w, row), 0};
+            if (n <= PREFETCH_COLUMNS && row == row0)
+                fetch_rows(ahead_of(w, row));
             multiply_panels(&j, a, col, n, y, ldy);
         }
     }

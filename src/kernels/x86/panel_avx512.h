@@ -42,8 +42,18 @@ struct sums {
  * second-level cache half as often. */
 #define TILE_GROUP 2
 
-/* Unpacks k values (a multiple of the block; at most a tile's) of 16 rows that lie stride bytes apart. */
-typedef void (*unpack_fn)(const uint8_t *src, size_t stride, int64_t k, void *tile);
+/* Memory to be asked for while something else is worked on: AHEAD_STREAMS stretches, `apart` bytes apart, whose
+ * addresses need not be mapped. Several streams, because the hardware's own prefetcher then runs ahead in several
+ * pages of 4 KiB; a few lines at a time, because many at once stop the core until memory has taken them. */
+#define AHEAD_STREAMS 4
+struct ahead {
+    const uint8_t *at;
+    size_t apart;
+};
+
+/* Unpacks k values (a multiple of the block; at most a tile's) of 16 rows that lie stride bytes apart. Meanwhile as
+ * many bytes are asked for, a fourth of them from each stream ahead. */
+typedef void (*unpack_fn)(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile);
 
 /* Multiplies tiles of n_panels panels (1 or 2) by n columns, k values. tiles: [k / tile's k, rounded
  * up][PANEL_GROUP]. x: the activation blocks (or floats) of the first column, the next column's stride bytes
@@ -69,19 +79,19 @@ struct panel_format {
     multiply_fn multiply;
 };
 
-void unpack_f32_avx512(const uint8_t *src, size_t stride, int64_t k, void *tile);
-void unpack_f16_avx512(const uint8_t *src, size_t stride, int64_t k, void *tile);
-void unpack_bf16_avx512(const uint8_t *src, size_t stride, int64_t k, void *tile);
-void unpack_q4_0_avx512(const uint8_t *src, size_t stride, int64_t k, void *tile);
-void unpack_q4_1_avx512(const uint8_t *src, size_t stride, int64_t k, void *tile);
-void unpack_q5_0_avx512(const uint8_t *src, size_t stride, int64_t k, void *tile);
-void unpack_q5_1_avx512(const uint8_t *src, size_t stride, int64_t k, void *tile);
-void unpack_q8_0_avx512(const uint8_t *src, size_t stride, int64_t k, void *tile);
-void unpack_q2_k_avx512(const uint8_t *src, size_t stride, int64_t k, void *tile);
-void unpack_q3_k_avx512(const uint8_t *src, size_t stride, int64_t k, void *tile);
-void unpack_q4_k_avx512(const uint8_t *src, size_t stride, int64_t k, void *tile);
-void unpack_q5_k_avx512(const uint8_t *src, size_t stride, int64_t k, void *tile);
-void unpack_q6_k_avx512(const uint8_t *src, size_t stride, int64_t k, void *tile);
+void unpack_f32_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile);
+void unpack_f16_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile);
+void unpack_bf16_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile);
+void unpack_q4_0_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile);
+void unpack_q4_1_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile);
+void unpack_q5_0_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile);
+void unpack_q5_1_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile);
+void unpack_q8_0_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile);
+void unpack_q2_k_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile);
+void unpack_q3_k_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile);
+void unpack_q4_k_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile);
+void unpack_q5_k_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile);
+void unpack_q6_k_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile);
 
 #define DECLARE_MULTIPLY(name)                                                                               \
     void name##_avx512(const void *tiles, int n_panels, int64_t k, const uint8_t *x, size_t stride,          \

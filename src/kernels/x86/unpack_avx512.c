@@ -16,9 +16,20 @@ MATH_INLINE __m512i load_4_rows(const uint8_t *p, size_t step)
                                        _mm_loadu_si128((const __m128i *)(const void *)(p + 3 * step)));
 }
 
-/* v[j] = 32-bit word j of 16 bytes of each of 16 rows. */
-MATH_INLINE void load_rows(const uint8_t *p, size_t stride, __m512i v[4])
+/* What is to be fetched when `bytes` of each row have been unpacked. */
+MATH_INLINE struct ahead later(struct ahead a, int64_t bytes)
 {
+    a.at += PANEL_ROWS / AHEAD_STREAMS * bytes;
+    return a;
+}
+
+/* v[j] = 32-bit word j of 16 bytes of each of 16 rows. lines: to be fetched from each stream
+ * ahead. */
+MATH_INLINE void load_rows(const uint8_t *p, size_t stride, struct ahead ahead, int lines, __m512i v[4])
+{
+    for (int i = 0; i < AHEAD_STREAMS; i++)
+        for (int l = 0; l < lines; l++)
+            _mm_prefetch((const char *)ahead.at + (size_t)i * ahead.apart + 64 * l, _MM_HINT_T1);
     const __m512i a = load_4_rows(p, 4 * stride), b = load_4_rows(p + stride, 4 * stride);
     const __m512i c = load_4_rows(p + 2 * stride, 4 * stride), d = load_4_rows(p + 3 * stride, 4 * stride);
     const __m512i ab0 = _mm512_unpacklo_epi32(a, b), ab1 = _mm512_unpackhi_epi32(a, b);
@@ -69,10 +80,10 @@ MATH_INLINE __m512i or_masked(__m512i a, __m512i b, __m512i mask)
 /* ---- 32-blocks --------------------------------------------------------------------------------- */
 
 /* 16 bytes of nibbles per row: 8 vectors. */
-MATH_INLINE void nibbles_32(const uint8_t *qs, size_t stride, __m512i out[8])
+MATH_INLINE void nibbles_32(const uint8_t *qs, size_t stride, struct ahead ahead, int lines, __m512i out[8])
 {
     __m512i v[4];
-    load_rows(qs, stride, v);
+    load_rows(qs, stride, ahead, lines, v);
     for (int j = 0; j < 4; j++) {
         out[j] = low_nibbles(v[j]);
         out[j + 4] = high_nibbles(v[j]);
@@ -102,57 +113,57 @@ MATH_INLINE void store_32(struct tile_q8 *t, int64_t b, const __m512i q[8], __m5
     _mm512_store_ps(t->d[b], d);
 }
 
-void unpack_q4_0_avx512(const uint8_t *src, size_t stride, int64_t k, void *tile)
+void unpack_q4_0_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile)
 {
-    for (int64_t b = 0; b < k / 32; b++, src += 18) {
+    for (int64_t b = 0; b < k / 32; b++, src += 18, ahead = later(ahead, 18)) {
         __m512i q[8];
-        nibbles_32(src + 2, stride, q);
+        nibbles_32(src + 2, stride, ahead, 2, q);
         store_32(tile, b, q, f16_low(gather_word(src, stride)));
     }
 }
 
-void unpack_q4_1_avx512(const uint8_t *src, size_t stride, int64_t k, void *tile)
+void unpack_q4_1_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile)
 {
     struct tile_q8 *t = tile;
-    for (int64_t b = 0; b < k / 32; b++, src += 20) {
+    for (int64_t b = 0; b < k / 32; b++, src += 20, ahead = later(ahead, 20)) {
         __m512i q[8];
         const __m512i head = gather_word(src, stride);
-        nibbles_32(src + 4, stride, q);
+        nibbles_32(src + 4, stride, ahead, 2, q);
         store_32(t, b, q, f16_low(head));
         _mm512_store_ps(t->m[b], f16_high(head));
     }
 }
 
-void unpack_q5_0_avx512(const uint8_t *src, size_t stride, int64_t k, void *tile)
+void unpack_q5_0_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile)
 {
-    for (int64_t b = 0; b < k / 32; b++, src += 22) {
+    for (int64_t b = 0; b < k / 32; b++, src += 22, ahead = later(ahead, 22)) {
         __m512i q[8];
-        nibbles_32(src + 6, stride, q);
+        nibbles_32(src + 6, stride, ahead, 2, q);
         add_fifth_bits(gather_word(src + 2, stride), q);
         store_32(tile, b, q, f16_low(gather_word(src, stride)));
     }
 }
 
-void unpack_q5_1_avx512(const uint8_t *src, size_t stride, int64_t k, void *tile)
+void unpack_q5_1_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile)
 {
     struct tile_q8 *t = tile;
-    for (int64_t b = 0; b < k / 32; b++, src += 24) {
+    for (int64_t b = 0; b < k / 32; b++, src += 24, ahead = later(ahead, 24)) {
         __m512i q[8];
         const __m512i head = gather_word(src, stride);
-        nibbles_32(src + 8, stride, q);
+        nibbles_32(src + 8, stride, ahead, 2, q);
         add_fifth_bits(gather_word(src + 4, stride), q);
         store_32(t, b, q, f16_low(head));
         _mm512_store_ps(t->m[b], f16_high(head));
     }
 }
 
-void unpack_q8_0_avx512(const uint8_t *src, size_t stride, int64_t k, void *tile)
+void unpack_q8_0_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile)
 {
     const __m512i sign = _mm512_set1_epi8(-128); /* signed to unsigned: + 128 */
-    for (int64_t b = 0; b < k / 32; b++, src += 34) {
+    for (int64_t b = 0; b < k / 32; b++, src += 34, ahead = later(ahead, 34)) {
         __m512i q[8];
-        load_rows(src + 2, stride, q);
-        load_rows(src + 18, stride, q + 4);
+        load_rows(src + 2, stride, ahead, 2, q);
+        load_rows(src + 18, stride, later(ahead, 17), 2, q + 4);
         for (int j = 0; j < 8; j++)
             q[j] = _mm512_xor_si512(q[j], sign);
         store_32(tile, b, q, f16_low(gather_word(src, stride)));
@@ -198,11 +209,12 @@ MATH_INLINE void store_scale_pairs(struct tile_q8 *t, int first, __m512i bytes)
 
 /* d, dmin and 12 bytes of 6-bit scales and mins: the first 16 bytes of Q4_K and Q5_K. paired: how the scales
  * are wanted. */
-MATH_INLINE void unpack_head_6bit(const uint8_t *src, size_t stride, bool paired, struct tile_q8 *t)
+MATH_INLINE void unpack_head_6bit(const uint8_t *src, size_t stride, struct ahead ahead, bool paired,
+                                  struct tile_q8 *t)
 {
     const __m512i six = _mm512_set1_epi8(63), two = _mm512_set1_epi8(0x30);
     __m512i v[4];
-    load_rows(src, stride, v);
+    load_rows(src, stride, ahead, 1, v);
     _mm512_store_ps(t->d[0], f16_low(v[0]));
     _mm512_store_ps(t->m[0], f16_high(v[0]));
     const __m512i scales0 = _mm512_and_si512(v[1], six);
@@ -218,14 +230,14 @@ MATH_INLINE void unpack_head_6bit(const uint8_t *src, size_t stride, bool paired
     store_mins(t, 2, or_masked(high_nibbles(v[3]), _mm512_srli_epi32(v[2], 2), two));
 }
 
-void unpack_q4_k_avx512(const uint8_t *src, size_t stride, int64_t k, void *tile)
+void unpack_q4_k_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile)
 {
     struct tile_q8 *t = tile;
     (void)k;
-    unpack_head_6bit(src, stride, true, t);
+    unpack_head_6bit(src, stride, ahead, true, t);
     for (int part = 0; part < 8; part++) { /* 16 bytes: half of two sub-blocks */
         __m512i v[4];
-        load_rows(src + 16 + part * 16, stride, v);
+        load_rows(src + 16 + part * 16, stride, later(ahead, 16 + part * 16), 1, v);
         for (int j = 0; j < 4; j++) {
             const int to = part / 2 * 16 + part % 2 * 4 + j;
             _mm512_store_si512(t->q[to], low_nibbles(v[j]));
@@ -234,20 +246,20 @@ void unpack_q4_k_avx512(const uint8_t *src, size_t stride, int64_t k, void *tile
     }
 }
 
-void unpack_q5_k_avx512(const uint8_t *src, size_t stride, int64_t k, void *tile)
+void unpack_q5_k_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile)
 {
     struct tile_q8 *t = tile;
     const __m512i fifth = _mm512_set1_epi8(16);
     __m512i high[8];
     (void)k;
-    unpack_head_6bit(src, stride, false, t);
-    load_rows(src + 16, stride, high);
-    load_rows(src + 32, stride, high + 4);
+    unpack_head_6bit(src, stride, ahead, false, t);
+    load_rows(src + 16, stride, later(ahead, 16), 1, high);
+    load_rows(src + 32, stride, later(ahead, 32), 1, high + 4);
     for (int j = 0; j < 8; j++)
         high[j] = _mm512_rol_epi32(high[j], 4); /* bit 0 of each byte to bit 4 */
     for (int part = 0; part < 8; part++) {
         __m512i v[4];
-        load_rows(src + 48 + part * 16, stride, v);
+        load_rows(src + 48 + part * 16, stride, later(ahead, 48 + part * 16), 1, v);
         for (int j = 0; j < 4; j++) {
             const int to = part / 2 * 16 + part % 2 * 4 + j;
             __m512i *h = &high[part % 2 * 4 + j];
@@ -260,14 +272,16 @@ void unpack_q5_k_avx512(const uint8_t *src, size_t stride, int64_t k, void *tile
 }
 
 /* 128 elements: 64 bytes of low nibbles, 32 bytes of high pairs. */
-MATH_INLINE void unpack_q6_half(const uint8_t *ql, const uint8_t *qh, size_t stride, uint8_t (*q)[64])
+/* ahead: of ql; that of qh follows from the distance. */
+MATH_INLINE void unpack_q6_half(const uint8_t *ql, const uint8_t *qh, size_t stride, struct ahead ahead,
+                                uint8_t (*q)[64])
 {
     const __m512i pair = _mm512_set1_epi8(0x30);
     for (int part = 0; part < 2; part++) { /* 16 of the 32 columns */
         __m512i a[4], b[4], h[4];
-        load_rows(ql + part * 16, stride, a);
-        load_rows(ql + part * 16 + 32, stride, b);
-        load_rows(qh + part * 16, stride, h);
+        load_rows(ql + part * 16, stride, later(ahead, part * 16), 1, a);
+        load_rows(ql + part * 16 + 32, stride, later(ahead, part * 16 + 32), 1, b);
+        load_rows(qh + part * 16, stride, later(ahead, qh - ql + part * 16), 1, h);
         for (int j = 0; j < 4; j++) {
             uint8_t(*to)[64] = q + part * 4 + j;
             _mm512_store_si512(to[0], or_masked(low_nibbles(a[j]), _mm512_slli_epi32(h[j], 4), pair));
@@ -278,14 +292,14 @@ MATH_INLINE void unpack_q6_half(const uint8_t *ql, const uint8_t *qh, size_t str
     }
 }
 
-void unpack_q6_k_avx512(const uint8_t *src, size_t stride, int64_t k, void *tile)
+void unpack_q6_k_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile)
 {
     struct tile_q8 *t = tile;
     __m512i s[4];
     (void)k;
-    unpack_q6_half(src, src + 128, stride, t->q);
-    unpack_q6_half(src + 64, src + 160, stride, t->q + 32);
-    load_rows(src + 192, stride, s);
+    unpack_q6_half(src, src + 128, stride, ahead, t->q);
+    unpack_q6_half(src + 64, src + 160, stride, later(ahead, 64), t->q + 32);
+    load_rows(src + 192, stride, later(ahead, 192), 1, s);
     for (int j = 0; j < 4; j++) {
         _mm512_store_si512(t->scale[4 * j], _mm512_srai_epi32(_mm512_slli_epi32(s[j], 24), 24));
         _mm512_store_si512(t->scale[4 * j + 1], _mm512_srai_epi32(_mm512_slli_epi32(s[j], 16), 24));
@@ -311,15 +325,15 @@ MATH_INLINE __m512i two_bits(__m512i bytes, int group)
 }
 
 /* Stores scale * q: the products, at most 15 * 3, fit a byte, so two are made by one 16-bit multiplication. */
-void unpack_q2_k_avx512(const uint8_t *src, size_t stride, int64_t k, void *tile)
+void unpack_q2_k_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile)
 {
     struct tile_q8 *t = tile;
     __m512i s[4];
     (void)k;
-    load_rows(src, stride, s);
+    load_rows(src, stride, ahead, 1, s);
     for (int part = 0; part < 4; part++) { /* 16 bytes: sub-blocks 8 half + 2 group + part % 2 */
         __m512i v[4];
-        load_rows(src + 16 + part * 16, stride, v);
+        load_rows(src + 16 + part * 16, stride, later(ahead, 16 + part * 16), 1, v);
         for (int group = 0; group < 4; group++) {
             const int sub = part / 2 * 8 + group * 2 + part % 2;
             const __m512i scale = byte_twice(low_nibbles(s[sub / 4]), sub % 4);
@@ -335,11 +349,11 @@ void unpack_q2_k_avx512(const uint8_t *src, size_t stride, int64_t k, void *tile
 }
 
 /* The 16 scales of Q3_K, four bytes a row, as unsigned numbers that are 32 too high. */
-MATH_INLINE void unpack_scales_q3(const uint8_t *src, size_t stride, __m512i bytes[4])
+MATH_INLINE void unpack_scales_q3(const uint8_t *src, size_t stride, struct ahead ahead, __m512i bytes[4])
 {
     const __m512i pair = _mm512_set1_epi8(0x30);
     __m512i s[4];
-    load_rows(src + 92, stride, s); /* words 1 to 3 are the scales */
+    load_rows(src + 92, stride, later(ahead, 92), 1, s); /* words 1 to 3 are the scales */
     bytes[0] = or_masked(low_nibbles(s[1]), _mm512_slli_epi32(s[3], 4), pair);
     bytes[1] = or_masked(low_nibbles(s[2]), _mm512_slli_epi32(s[3], 2), pair);
     bytes[2] = or_masked(high_nibbles(s[1]), s[3], pair);
@@ -348,18 +362,18 @@ MATH_INLINE void unpack_scales_q3(const uint8_t *src, size_t stride, __m512i byt
 
 /* Stores scale * (q - 4) + 124, which lies in 0 .. 252. For a negative scale, scale * (q - 4) =
  * |scale| * ((7 - q) - 3), so the products |scale| * (q or 7 - q) are at most 224 and fit a byte. */
-void unpack_q3_k_avx512(const uint8_t *src, size_t stride, int64_t k, void *tile)
+void unpack_q3_k_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile)
 {
     const __m512i one = _mm512_set1_epi8(1);
     struct tile_q8 *t = tile;
     __m512i high[8], scales[4];
     (void)k;
-    load_rows(src, stride, high);
-    load_rows(src + 16, stride, high + 4);
-    unpack_scales_q3(src, stride, scales);
+    load_rows(src, stride, ahead, 1, high);
+    load_rows(src + 16, stride, later(ahead, 16), 1, high + 4);
+    unpack_scales_q3(src, stride, ahead, scales);
     for (int part = 0; part < 4; part++) {
         __m512i v[4];
-        load_rows(src + 32 + part * 16, stride, v);
+        load_rows(src + 32 + part * 16, stride, later(ahead, 32 + part * 16), 1, v);
         for (int group = 0; group < 4; group++) {
             const int sub = part / 2 * 8 + group * 2 + part % 2;
             const __m512i scale =
@@ -386,13 +400,13 @@ void unpack_q3_k_avx512(const uint8_t *src, size_t stride, int64_t k, void *tile
 
 /* ---- float types ------------------------------------------------------------------------------- */
 
-void unpack_f32_avx512(const uint8_t *src, size_t stride, int64_t k, void *tile)
+void unpack_f32_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile)
 {
     struct tile_f32 *t = tile;
     int64_t i = 0;
     for (; i + 4 <= k; i += 4) {
         __m512i v[4];
-        load_rows(src + i * 4, stride, v);
+        load_rows(src + i * 4, stride, later(ahead, i * 4), 1, v);
         for (int j = 0; j < 4; j++)
             _mm512_store_si512(t->w[i + j], v[j]);
     }
@@ -413,13 +427,13 @@ static void unpack_16bit_tail(const uint8_t *src, size_t stride, int64_t from, i
     }
 }
 
-void unpack_f16_avx512(const uint8_t *src, size_t stride, int64_t k, void *tile)
+void unpack_f16_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile)
 {
     struct tile_f32 *t = tile;
     int64_t i = 0;
     for (; i + 8 <= k; i += 8) {
         __m512i v[4];
-        load_rows(src + i * 2, stride, v);
+        load_rows(src + i * 2, stride, later(ahead, i * 2), 1, v);
         for (int j = 0; j < 4; j++) {
             _mm512_store_ps(t->w[i + 2 * j], f16_low(v[j]));
             _mm512_store_ps(t->w[i + 2 * j + 1], f16_high(v[j]));
@@ -428,14 +442,14 @@ void unpack_f16_avx512(const uint8_t *src, size_t stride, int64_t k, void *tile)
     unpack_16bit_tail(src, stride, i, k, f16_to_f32, t);
 }
 
-void unpack_bf16_avx512(const uint8_t *src, size_t stride, int64_t k, void *tile)
+void unpack_bf16_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile)
 {
     struct tile_f32 *t = tile;
     const __m512i upper = _mm512_set1_epi32((int)0xffff0000u);
     int64_t i = 0;
     for (; i + 8 <= k; i += 8) {
         __m512i v[4];
-        load_rows(src + i * 2, stride, v);
+        load_rows(src + i * 2, stride, later(ahead, i * 2), 1, v);
         for (int j = 0; j < 4; j++) {
             _mm512_store_si512(t->w[i + 2 * j], _mm512_slli_epi32(v[j], 16));
             _mm512_store_si512(t->w[i + 2 * j + 1], _mm512_and_epi32(v[j], upper));
