@@ -129,6 +129,38 @@ static void probe(void)
     probe_name(probed_name);
 }
 
+uint32_t cpu_features_found(void)
+{
+    pthread_once(&probe_once, probe);
+    return probed_features;
+}
+
+bool cpu_bound_known(const char *name)
+{
+#if defined(__x86_64__)
+    static const char *const names[] = {"plain", "avx2", "avx512"};
+#elif defined(__aarch64__)
+    static const char *const names[] = {"plain", "neon"};
+#else
+    static const char *const names[] = {"plain"};
+#endif
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    return false;
+}
+
+const char *cpu_bounds_text(void)
+{
+#if defined(__x86_64__)
+    return "plain, avx2 or avx512";
+#elif defined(__aarch64__)
+    return "plain or neon";
+#else
+    return "plain";
+#endif
+}
+
 uint32_t cpu_features(void)
 {
     const char *highest = getenv("HASTEN_CPU");

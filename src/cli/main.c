@@ -53,7 +53,8 @@ static const struct command commands[] = {
      "is HASTEN_CACHE, else XDG_CACHE_HOME/hasten, else ~/.cache/hasten.\n",
      cmd_pull},
     {"doctor", "", "what this machine can do, and what Hasten makes of it",
-     "HASTEN_CPU (plain, avx2, avx512 or neon) bounds the instructions that any command uses.\n", cmd_doctor},
+     "HASTEN_CPU (plain; avx2 or avx512; on ARM neon) bounds the instructions that any command uses.\n",
+     cmd_doctor},
     {"help", "[COMMAND]", "help on a command", NULL, cmd_help},
 };
 

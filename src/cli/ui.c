@@ -1,6 +1,7 @@
 /* Output manners: notes, progress, errors, JSON to stdout (cli.h). The only place that knows whether stderr is
  * a terminal. */
 #include "base/clock.h"
+#include "base/cpu.h"
 #include "base/file.h"
 #include "base/limits.h"
 #include "base/mem.h"
@@ -73,11 +74,10 @@ static hasten_status check_parsed(const struct option_group *groups, int n_group
         if (pos->n > 0 && option_on_line(&groups[i], "model"))
             return error_set(err, HASTEN_ERR_USAGE, "both --model and '%s' (expected one MODEL)",
                              pos->items[0]);
-    if (cpu && *cpu && strcmp(cpu, "plain") != 0 && strcmp(cpu, "avx2") != 0 && strcmp(cpu, "avx512") != 0 &&
-        strcmp(cpu, "neon") != 0)
+    if (cpu && *cpu && !cpu_bound_known(cpu))
         return error_set(err, HASTEN_ERR_USAGE,
-                         "environment HASTEN_CPU: unknown value '%s' (expected plain, avx2, avx512 or neon)",
-                         cpu);
+                         "environment HASTEN_CPU: unknown value '%s' on this architecture (expected %s)", cpu,
+                         cpu_bounds_text());
     return HASTEN_OK;
 }
 

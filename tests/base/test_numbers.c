@@ -66,6 +66,13 @@ static void test_cpu_mask(void **state)
     assert_int_equal(cpu_features(), all);
     unsetenv("HASTEN_CPU");
     assert_int_equal(cpu_features(), all);
+    setenv("HASTEN_CPU", "plain", 1);
+    assert_int_equal(cpu_features_found(), all);
+    unsetenv("HASTEN_CPU");
+    assert_true(cpu_bound_known("plain"));
+    for (const char *const *name = (const char *const[]){"avx2", "avx512", "neon", NULL}; *name; name++)
+        assert_int_equal(cpu_bound_known(*name), strstr(cpu_bounds_text(), *name) != NULL);
+    assert_false(cpu_bound_known("AVX2"));
     assert_true(strlen(cpu_name()) > 0);
 #if defined(__x86_64__)
     /* The compiler's own detection is an independent witness. */
