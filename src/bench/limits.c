@@ -40,6 +40,7 @@ static void peak_chunks(void *ctx, int64_t begin, int64_t end, int worker)
 struct top {
     double best[3];
     uint64_t since_ns, budget_ns;
+    const volatile int *cancel; /* or NULL */
 };
 
 static void top_add(struct top *t, double speed)
@@ -52,10 +53,23 @@ static void top_add(struct top *t, double speed)
         }
 }
 
+/* What a figure may take. */
+struct budget {
+    uint64_t ns;
+    const volatile int *cancel;
+};
+
+static struct top top_start(struct budget b, uint64_t divisor)
+{
+    return (struct top){.since_ns = clock_now_ns(), .budget_ns = b.ns / divisor, .cancel = b.cancel};
+}
+
 /* Whether to stop: the budget is spent, three windows agree and reach what is expected (0: nothing is), or
- * patience has ended. */
+ * patience has ended, or the caller's has. */
 static bool top_done(const struct top *t, double expected)
 {
+    if (t->cancel && *t->cancel)
+        return true;
     const uint64_t spent = clock_now_ns() - t->since_ns;
     const bool agree = t->best[2] >= AGREE * t->best[0] && t->best[0] >= expected;
     return spent >= t->budget_ns && (agree || spent >= PATIENCE * t->budget_ns);
@@ -74,10 +88,10 @@ static int64_t calibrate(const struct peak *p)
 
 /* Best window of n chunks, by the pool or (NULL) by the caller alone. */
 static double best_peak(struct pool *pool, const struct peak_job *j, int64_t n, double expected,
-                        uint64_t budget_ns)
+                        struct budget budget, uint64_t divisor)
 {
     const double ops = (double)n * (double)j->rounds * j->peak->ops_per_round;
-    struct top top = {.since_ns = clock_now_ns(), .budget_ns = budget_ns};
+    struct top top = top_start(budget, divisor);
     do {
         const uint64_t t = clock_now_ns();
         if (pool)
@@ -89,7 +103,7 @@ static double best_peak(struct pool *pool, const struct peak_job *j, int64_t n, 
     return top.best[0];
 }
 
-static void measure_peaks(struct pool *pool, uint64_t budget_ns, struct bench_limits *out)
+static void measure_peaks(struct pool *pool, struct budget budget, struct bench_limits *out)
 {
     for (int kind = 0; kind < PEAK_KINDS; kind++) {
         const struct peak *p = peak_get((enum peak_kind)kind, cpu_features());
@@ -98,10 +112,10 @@ static void measure_peaks(struct pool *pool, uint64_t budget_ns, struct bench_li
             continue;
         const struct peak_job j = {p, calibrate(p)};
         out->peak[kind].how = p->how;
-        out->peak[kind].one = best_peak(NULL, &j, CHUNKS_A_THREAD, 0, budget_ns / 2);
+        out->peak[kind].one = best_peak(NULL, &j, CHUNKS_A_THREAD, 0, budget, 2);
         const double expected = 0.9 * out->threads * out->peak[kind].one;
         out->peak[kind].all =
-            best_peak(pool, &j, (int64_t)CHUNKS_A_THREAD * out->threads, expected, budget_ns);
+            best_peak(pool, &j, (int64_t)CHUNKS_A_THREAD * out->threads, expected, budget, 1);
     }
 }
 
@@ -133,15 +147,16 @@ struct speeds {
 
 /* Windows over data[bytes], round and round, at least one whole turn. Best and median in 10^9 bytes a second. */
 static double read_windows(struct pool *pool, struct read_job *j, const uint8_t *data, size_t bytes,
-                           double expected, uint64_t budget_ns, struct speeds *s, double *median)
+                           double expected, struct top top, struct speeds *s, double *median)
 {
     const size_t window = bytes < WINDOW_BYTES ? bytes : WINDOW_BYTES, n = bytes / window;
-    struct top top = {.since_ns = clock_now_ns(), .budget_ns = budget_ns};
     struct bench_stats stats;
     j->own_bytes = 0;
     j->times = 0;
     s->n = 0;
-    for (size_t i = 0; s->n < MAX_WINDOWS && (i < n || !top_done(&top, expected)); i++) {
+    const struct top turn = {
+        .since_ns = top.since_ns, .budget_ns = UINT64_MAX / PATIENCE, .cancel = top.cancel};
+    for (size_t i = 0; s->n < MAX_WINDOWS && !top_done(i < n ? &turn : &top, expected); i++) {
         const uint64_t t = clock_now_ns();
         j->data = data + i % n * window;
         if (pool)
@@ -159,10 +174,10 @@ static double read_windows(struct pool *pool, struct read_job *j, const uint8_t 
 
 /* Each worker reads its own bytes, in cache after the first time. */
 static double read_own(struct pool *pool, struct read_job *j, const uint8_t *data, size_t bytes,
-                       uint64_t budget_ns)
+                       struct budget budget)
 {
     const int64_t n = (int64_t)pool_size(pool) * CHUNKS_A_THREAD;
-    struct top top = {.since_ns = clock_now_ns(), .budget_ns = budget_ns};
+    struct top top = top_start(budget, 4);
     j->data = data;
     j->own_bytes = bytes;
     j->times = bytes < MIB ? (int64_t)(MIB / bytes) : 1;
@@ -174,7 +189,7 @@ static double read_own(struct pool *pool, struct read_job *j, const uint8_t *dat
     return top.best[0];
 }
 
-static void measure_curve(struct pool *pool, struct read_job *j, const uint8_t *data, uint64_t budget_ns,
+static void measure_curve(struct pool *pool, struct read_job *j, const uint8_t *data, struct budget budget,
                           struct speeds *s, struct bench_limits *out)
 {
     static const uint32_t own[] = {32u << 10, 512u << 10, 4u * MIB};
@@ -182,11 +197,11 @@ static void measure_curve(struct pool *pool, struct read_job *j, const uint8_t *
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
         if ((uint64_t)own[i] * (uint64_t)out->threads <= out->read_bytes)
             out->curve[out->n_curve++] =
-                (struct bench_curve_point){own[i], true, read_own(pool, j, data, own[i], budget_ns / 4)};
+                (struct bench_curve_point){own[i], true, read_own(pool, j, data, own[i], budget)};
     for (size_t i = 0; i < sizeof shared / sizeof *shared; i++)
         if (shared[i] <= out->read_bytes)
             out->curve[out->n_curve++] = (struct bench_curve_point){
-                shared[i], false, read_windows(pool, j, data, shared[i], 0, budget_ns / 4, s, NULL)};
+                shared[i], false, read_windows(pool, j, data, shared[i], 0, top_start(budget, 4), s, NULL)};
 }
 
 /* Several times the last cache, but not more than a quarter of what the machine can give. */
@@ -210,7 +225,7 @@ static hasten_status buffer_bytes(uint64_t max_bytes, struct bench_limits *out, 
     return HASTEN_OK;
 }
 
-static hasten_status measure_memory(struct pool *pool, uint64_t budget_ns, bool curve,
+static hasten_status measure_memory(struct pool *pool, struct budget budget, bool curve,
                                     struct bench_limits *out, struct hasten_error *err)
 {
     struct read_job *j = mem_calloc(1, sizeof *j);
@@ -222,11 +237,11 @@ static hasten_status measure_memory(struct pool *pool, uint64_t budget_ns, bool 
                 MADV_HUGEPAGE); /* a wish: the limit should not be that of page tables */
         memset(data, 1, out->read_bytes);
         j->features = cpu_features();
-        out->read_one = read_windows(NULL, j, data, out->read_bytes, 0, budget_ns / 2, s, NULL);
-        out->read_all =
-            read_windows(pool, j, data, out->read_bytes, out->read_one, budget_ns, s, &out->read_median);
+        out->read_one = read_windows(NULL, j, data, out->read_bytes, 0, top_start(budget, 2), s, NULL);
+        out->read_all = read_windows(pool, j, data, out->read_bytes, out->read_one, top_start(budget, 1), s,
+                                     &out->read_median);
         if (curve)
-            measure_curve(pool, j, data, budget_ns, s, out);
+            measure_curve(pool, j, data, budget, s, out);
     } else {
         st = error_set(err, HASTEN_ERR_MEMORY, "measuring memory: out of memory for %llu bytes",
                        (unsigned long long)out->read_bytes);
@@ -240,16 +255,21 @@ static hasten_status measure_memory(struct pool *pool, uint64_t budget_ns, bool 
 /* ---- all ----------------------------------------------------------------------------------------------- */
 
 hasten_status bench_measure_limits(struct pool *pool, int budget_ms, bool curve, uint64_t max_bytes,
-                                   struct bench_limits *out, struct hasten_error *err)
+                                   const volatile int *cancel, struct bench_limits *out,
+                                   struct hasten_error *err)
 {
-    const uint64_t budget_ns = (uint64_t)budget_ms * 1000000u;
+    const struct budget budget = {(uint64_t)budget_ms * 1000000u, cancel};
     memset(out, 0, sizeof *out);
     out->threads = pool_size(pool);
     hasten_status st = buffer_bytes(max_bytes, out, err);
     if (st)
         return st;
-    measure_peaks(pool, budget_ns, out);
-    return measure_memory(pool, budget_ns, curve, out, err);
+    measure_peaks(pool, budget, out);
+    if (!cancel || !*cancel)
+        st = measure_memory(pool, budget, curve, out, err);
+    if (!st && cancel && *cancel)
+        st = error_set(err, HASTEN_ERR_CANCELLED, "measuring the machine: interrupted");
+    return st;
 }
 
 static double larger(double a, double b)

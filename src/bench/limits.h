@@ -35,9 +35,10 @@ struct bench_limits {
 
 /* Measures with the pool's threads, about budget_ms per figure (20: quick, 200: careful). curve: also read
  * speeds at several sizes. max_bytes: of the buffer, 0: as the machine allows. HASTEN_ERR_MEMORY when there is
- * no room for it. */
+ * no room for it, HASTEN_ERR_CANCELLED when *cancel (NULL: never) became non-zero. */
 hasten_status bench_measure_limits(struct pool *pool, int budget_ms, bool curve, uint64_t max_bytes,
-                                   struct bench_limits *out, struct hasten_error *err);
+                                   const volatile int *cancel, struct bench_limits *out,
+                                   struct hasten_error *err);
 /* The peak for products of halves, in 10^9 operations a second by all threads: bf16 or f32, whichever is faster
  * here (on some CPUs vdpbf16ps does half the work of two fused multiply-adds). */
 double bench_limits_half(const struct bench_limits *l);

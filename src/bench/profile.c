@@ -70,15 +70,20 @@ static hasten_status profile_all(struct run *r)
     const struct hasten_item depth = {
         .seq = r->seq, .tokens = r->tokens, .n = p->depth, .want_from = p->depth};
     hasten_status st = p->depth ? hasten_step(r->e, &depth, 1, NULL, NULL, r->cancel, r->err) : HASTEN_OK;
-    for (int32_t i = -1; i < p->repeat && !st; i++) {
+    for (int32_t i = -1; i < p->repeat && p->n_prompt && !st; i++) {
         st = profile_step(r, p->n_prompt, &r->steps[i < 0 ? 0 : i]);
         if (!st)
             st = hasten_seq_truncate(r->seq, p->depth, r->err);
     }
     if (st)
         return st;
-    qsort(r->steps, (size_t)p->repeat, sizeof *r->steps, by_wall);
-    p->chunk = r->steps[p->repeat / 2];
+    if (p->n_prompt) {
+        qsort(r->steps, (size_t)p->repeat, sizeof *r->steps, by_wall);
+        p->chunk = r->steps[p->repeat / 2];
+    } else { /* nothing has warmed up the token */
+        st = profile_step(r, 1, &r->steps[0]);
+        st = st ? st : hasten_seq_truncate(r->seq, p->depth, r->err);
+    }
     for (int32_t i = 0; i < p->n_gen && !st; i++)
         st = profile_step(r, 1, &r->steps[i]);
     if (st || p->n_gen == 0)

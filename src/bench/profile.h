@@ -24,7 +24,8 @@ struct bench_profile {
 };
 
 /* On an engine without open sequences; tokens: depth + n_prompt + n_gen of them. The chunk is n_prompt tokens at
- * the depth (`repeat` times), the token one of n_gen decoded ones at the depth. The sampler has its default
+ * the depth (`repeat` times), the token one of n_gen decoded ones at the depth; what has no tokens is
+ * not measured, and its step stays zero (one of the two must have some). The sampler has its default
  * settings. */
 hasten_status bench_profile_run(struct bench_profile *p, struct hasten_engine *e, const int32_t *tokens,
                                 const volatile int *cancel, struct hasten_error *err);

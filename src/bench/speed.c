@@ -95,7 +95,8 @@ static hasten_status open_run(struct run *r, struct hasten_error *err)
         *p = (struct bench_phase){.n_seq = i < 2 ? i : s->batch[i - 2], .n = i == 0 ? s->n_prompt : s->n_gen};
         p->tps = mem_array((size_t)s->repeat, sizeof *p->tps);
         room = room && p->tps;
-        count_phase(r, p);
+        if (p->n)
+            count_phase(r, p);
     }
     hasten_status st = room ? HASTEN_OK : error_set(err, HASTEN_ERR_MEMORY, "bench: out of memory");
     for (int32_t i = 0; i < s->max_batch && !st; i++) {

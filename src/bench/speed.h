@@ -4,7 +4,7 @@
  * logits of the last one (prefill, which is also the time to the first token); cut back again, then n_gen
  * steps of one token each with their logits (decode). Then, for each batch size B, B sequences, each at depth
  * in its own part of the text, do n_gen steps together. A first repetition warms up and is not counted.
- * Sampling is not part of it. */
+ * A phase without tokens is not run, and its figures are zero. Sampling is not part of it. */
 #ifndef HASTEN_BENCH_SPEED_H
 #define HASTEN_BENCH_SPEED_H
 #include "bench/cost.h"

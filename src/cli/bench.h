@@ -13,6 +13,8 @@ struct bench_args {
     const char *type;  /* --kernels: one weight type, or NULL */
     int32_t n_prompt, n_gen, depth, repeat;
     bool roofline, kernels, profile, no_limits;
+    int64_t text_tokens; /* set by bench_tokens: of the text, read once; and whether that was not enough */
+    bool text_repeated;
     struct ui ui;
     struct model_args model;
 };
@@ -23,17 +25,24 @@ int bench_kernels(struct bench_args *a);
 int bench_profile(struct bench_args *a, struct hasten_engine_settings *settings, const char *model);
 int bench_speed(struct bench_args *a, struct hasten_engine_settings *settings, const char *model);
 
-/* n tokens of the text (-f or built in), the text repeated as often as needed. */
-hasten_status bench_tokens(const struct bench_args *a, const struct session *s, int64_t n, struct tokens *out,
+/* n tokens of the text (-f or built in), the text repeated as often as needed; a repetition is said on stderr. */
+hasten_status bench_tokens(struct bench_args *a, const struct session *s, int64_t n, struct tokens *out,
                            struct hasten_error *err);
+/* {"file": name or null, "tokens": of the text, "repeated": true or false} */
+struct json_t *bench_text_json(const struct bench_args *a);
 
 /* Limits by a pool of n_threads (0: as affinity and quota allow), about budget_ms per figure. */
-hasten_status bench_limits_run(int n_threads, int budget_ms, bool curve, struct bench_limits *out,
-                               struct hasten_error *err);
+hasten_status bench_limits_run(int n_threads, int budget_ms, bool curve, const volatile int *cancel,
+                               struct bench_limits *out, struct hasten_error *err);
 struct json_t *bench_limits_json(const struct bench_limits *l);
 /* Lines "memory ...", "int8 ...", indented alike. */
 void bench_limits_print(const struct bench_limits *l);
-/* {"median","lo","hi","level","mean","sd","min","max","n"} */
-struct json_t *bench_stats_json(const struct bench_stats *s);
+/* "median", "lo", "hi", "level", "mean", "sd", "min", "max" into *to (json_put). */
+void bench_stats_put(struct json_t **to, const struct bench_stats *s);
+/* The ending of a noun after n. */
+static inline const char *bench_plural(int64_t n)
+{
+    return n == 1 ? "" : "s";
+}
 
 #endif

@@ -20,11 +20,10 @@ static int take_row(void *ctx, const struct bench_kernel_row *row)
 {
     struct kernels_run *r = ctx;
     if (r->a->ui.json) {
-        json_array_append_new(r->rows,
-                              json_pack("{s:s, s:s, s:s, s:I, s:i, s:f, s:f, s:f, s:f}", "set", row->set,
-                                        "kernel", row->kernel, "form", row->form, "n", (json_int_t)row->n,
-                                        "threads", row->threads, "gbs", row->gbs, "gops", row->gops,
-                                        "bus_share", row->bus_share, "peak_share", row->peak_share));
+        json_add(&r->rows, json_pack("{s:s, s:s, s:s, s:I, s:i, s:f, s:f, s:f, s:f}", "set", row->set,
+                                     "kernel", row->kernel, "form", row->form, "n", (json_int_t)row->n,
+                                     "threads", row->threads, "gbs", row->gbs, "gops", row->gops, "bus_share",
+                                     row->bus_share, "peak_share", row->peak_share));
         return 0;
     }
     printf("%-10s %-12s %-10s %6lld %9.1f GB/s", row->set, row->kernel, row->form, (long long)row->n,
@@ -66,11 +65,11 @@ int bench_kernels(struct bench_args *a)
     hasten_status st = find_type(a->type, &b.only, &err);
     if (!st)
         st = pool_create(cli_threads(a->model.n_threads, &a->ui), &pool, &err);
+    b.cancel = interrupt_arm();
     if (!st)
-        st = bench_measure_limits(pool, LIMITS_BUDGET_MS, false, 0, &r.limits, &err);
+        st = bench_measure_limits(pool, LIMITS_BUDGET_MS, false, 0, b.cancel, &r.limits, &err);
     if (!st) {
         b.pool = pool;
-        b.cancel = interrupt_arm();
         r.rows = json_array();
         if (!a->ui.json) {
             printf("cpu          %s\n", cpu_name());
@@ -79,8 +78,8 @@ int bench_kernels(struct bench_args *a)
             printf("%-10s %-12s %-10s %6s\n", "set", "kernel", "form", "n");
         }
         st = bench_kernels_run(&b, &err);
-        interrupt_disarm();
     }
+    interrupt_disarm();
     pool_destroy(pool);
     if (!st && a->ui.json)
         return cli_json(json_pack("{s:o, s:o}", "limits", bench_limits_json(&r.limits), "kernels", r.rows));

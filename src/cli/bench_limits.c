@@ -8,22 +8,27 @@
 
 static const char *const kind_names[PEAK_KINDS] = {"int8", "bf16", "f32"};
 
-hasten_status bench_limits_run(int n_threads, int budget_ms, bool curve, struct bench_limits *out,
-                               struct hasten_error *err)
+hasten_status bench_limits_run(int n_threads, int budget_ms, bool curve, const volatile int *cancel,
+                               struct bench_limits *out, struct hasten_error *err)
 {
     struct pool *pool = NULL;
     hasten_status st = pool_create(cli_threads(n_threads, NULL), &pool, err);
     if (!st)
-        st = bench_measure_limits(pool, budget_ms, curve, 0, out, err);
+        st = bench_measure_limits(pool, budget_ms, curve, 0, cancel, out, err);
     pool_destroy(pool);
     return st;
 }
 
-json_t *bench_stats_json(const struct bench_stats *s)
+void bench_stats_put(json_t **to, const struct bench_stats *s)
 {
-    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:i}", "median", s->median, "lo", s->lo, "hi",
-                     s->hi, "level", s->level, "mean", s->mean, "sd", s->sd, "min", s->min, "max", s->max,
-                     "n", (int)s->n);
+    json_put(to, "median", json_real(s->median));
+    json_put(to, "lo", json_real(s->lo));
+    json_put(to, "hi", json_real(s->hi));
+    json_put(to, "level", json_real(s->level));
+    json_put(to, "mean", json_real(s->mean));
+    json_put(to, "sd", json_real(s->sd));
+    json_put(to, "min", json_real(s->min));
+    json_put(to, "max", json_real(s->max));
 }
 
 json_t *bench_limits_json(const struct bench_limits *l)
@@ -31,25 +36,24 @@ json_t *bench_limits_json(const struct bench_limits *l)
     json_t *v = json_pack("{s:s, s:i}", "cpu", cpu_name(), "threads", l->threads), *curve = json_array();
     for (int i = 0; i < PEAK_KINDS; i++) {
         const struct bench_peak *p = &l->peak[i];
-        json_object_set_new(
-            v, kind_names[i],
-            p->how ? json_pack("{s:s, s:f, s:f}", "how", p->how, "one_gops", p->one, "all_gops", p->all)
-                   : json_null());
+        json_put(&v, kind_names[i],
+                 p->how ? json_pack("{s:s, s:f, s:f}", "how", p->how, "one_gops", p->one, "all_gops", p->all)
+                        : json_null());
     }
-    json_object_set_new(v, "read",
-                        json_pack("{s:f, s:f, s:f, s:I, s:I}", "one_gbs", l->read_one, "all_gbs", l->read_all,
-                                  "median_gbs", l->read_median, "buffer_bytes", (json_int_t)l->read_bytes,
-                                  "cache_bytes", (json_int_t)l->cache_bytes));
+    json_put(&v, "read",
+             json_pack("{s:f, s:f, s:f, s:I, s:I}", "one_gbs", l->read_one, "all_gbs", l->read_all,
+                       "median_gbs", l->read_median, "buffer_bytes", (json_int_t)l->read_bytes, "cache_bytes",
+                       (json_int_t)l->cache_bytes));
     for (int i = 0; i < l->n_curve; i++)
-        json_array_append_new(curve, json_pack("{s:I, s:b, s:f}", "bytes", (json_int_t)l->curve[i].bytes,
-                                               "per_thread", l->curve[i].per_thread, "gbs", l->curve[i].gbs));
-    json_object_set_new(v, "curve", curve);
+        json_add(&curve, json_pack("{s:I, s:b, s:f}", "bytes", (json_int_t)l->curve[i].bytes, "per_thread",
+                                   l->curve[i].per_thread, "gbs", l->curve[i].gbs));
+    json_put(&v, "curve", curve);
     return v;
 }
 
 void bench_limits_print(const struct bench_limits *l)
 {
-    const char *s = l->threads == 1 ? "" : "s";
+    const char *s = bench_plural(l->threads);
     printf(
         "memory       %.1f GB/s read, %d thread%s (one: %.1f; median window %.1f), round and round in %.0f MiB\n",
         l->read_all, l->threads, s, l->read_one, l->read_median, (double)l->read_bytes / (1 << 20));
@@ -63,7 +67,9 @@ int bench_roofline(struct bench_args *a)
 {
     struct bench_limits l;
     struct hasten_error err;
-    if (bench_limits_run(a->model.n_threads, BUDGET_MS, true, &l, &err))
+    hasten_status st = bench_limits_run(a->model.n_threads, BUDGET_MS, true, interrupt_arm(), &l, &err);
+    interrupt_disarm();
+    if (st)
         return cli_fail(&err);
     if (a->ui.json)
         return cli_json(bench_limits_json(&l));

@@ -14,10 +14,12 @@ static double sum_of(const struct bench_profile_step *s, bool waiting)
 
 static json_t *step_json(const struct bench_profile_step *s)
 {
-    json_t *ops = json_array();
+    json_t *ops = s->n_rows ? json_array() : NULL;
+    if (!s->n_rows)
+        return json_null(); /* not asked for */
     for (int i = 0; i < ENGINE_N_OPS; i++)
-        json_array_append_new(ops, json_pack("{s:s, s:f, s:f}", "name", engine_op_name((enum engine_op)i),
-                                             "ms", s->op[i].ms, "waiting_ms", s->op[i].waiting_ms));
+        json_add(&ops, json_pack("{s:s, s:f, s:f}", "name", engine_op_name((enum engine_op)i), "ms",
+                                 s->op[i].ms, "waiting_ms", s->op[i].waiting_ms));
     return json_pack("{s:i, s:f, s:f, s:f, s:o}", "rows", (int)s->n_rows, "wall_ms", s->wall_ms, "sum_ms",
                      sum_of(s, false), "waiting_ms", sum_of(s, true), "operations", ops);
 }
@@ -25,7 +27,7 @@ static json_t *step_json(const struct bench_profile_step *s)
 static void print_step(const char *what, const struct bench_profile_step *s)
 {
     const double percent = s->wall_ms > 0 ? 100 / s->wall_ms : 0;
-    printf("%s, %d row%s: %.3f ms, %.1f tokens/s\n", what, (int)s->n_rows, s->n_rows == 1 ? "" : "s",
+    printf("%s, %d row%s: %.3f ms, %.1f tokens/s\n", what, (int)s->n_rows, bench_plural(s->n_rows),
            s->wall_ms, s->wall_ms > 0 ? 1e3 * s->n_rows / s->wall_ms : 0);
     for (int i = 0; i < ENGINE_N_OPS; i++)
         printf("  %-16s %10.3f ms %6.1f %%   waiting %8.3f ms %6.1f %%\n", engine_op_name((enum engine_op)i),
@@ -58,6 +60,8 @@ static hasten_status measure(struct bench_args *a, struct hasten_engine_settings
         interrupt_disarm();
     }
     tokens_free(&tokens);
+    if (st == HASTEN_ERR_CANCELLED)
+        error_set(err, st, "bench: interrupted");
     return st;
 }
 
@@ -71,14 +75,17 @@ int bench_profile(struct bench_args *a, struct hasten_engine_settings *settings,
     if (measure(a, settings, model, &s, &p, &err)) {
         rc = cli_fail(&err);
     } else if (a->ui.json) {
-        rc = cli_json(json_pack("{s:s, s:s, s:i, s:i, s:o, s:o}", "model", s.path.data, "kernels",
+        rc = cli_json(json_pack("{s:s, s:s, s:i, s:i, s:o, s:o, s:o}", "model", s.path.data, "kernels",
                                 hasten_engine_kernels(s.engine), "threads",
-                                (int)hasten_engine_n_threads(s.engine), "depth", (int)p.depth, "chunk",
-                                step_json(&p.chunk), "token", step_json(&p.token)));
+                                (int)hasten_engine_n_threads(s.engine), "depth", (int)p.depth, "text",
+                                bench_text_json(a), "chunk", step_json(&p.chunk), "token",
+                                step_json(&p.token)));
     } else {
-        printf("%s, kernels %s, %d threads, depth %d; at work per worker, and waiting\n", s.path.data,
-               hasten_engine_kernels(s.engine), (int)hasten_engine_n_threads(s.engine), (int)p.depth);
-        print_step("chunk", &p.chunk);
+        const int threads = (int)hasten_engine_n_threads(s.engine);
+        printf("%s, kernels %s, %d thread%s, depth %d; at work per worker, and waiting\n", s.path.data,
+               hasten_engine_kernels(s.engine), threads, bench_plural(threads), (int)p.depth);
+        if (p.n_prompt)
+            print_step("chunk", &p.chunk);
         if (p.n_gen)
             print_step("token", &p.token);
         rc = cli_finish(0);

@@ -5,6 +5,7 @@
 #include "base/limits.h"
 #include "cli/bench.h"
 #include <jansson.h>
+#include <math.h>
 #include <stdlib.h>
 
 #define LIMITS_BUDGET_MS 60
@@ -32,6 +33,10 @@ static hasten_status parse_batch(const char *text, struct bench_speed *s, struct
         if (s->n_batches == BENCH_MAX_BATCHES)
             return error_set(err, HASTEN_ERR_USAGE, "bench: --batch '%s': more than %d numbers", text,
                              BENCH_MAX_BATCHES);
+        for (int32_t i = 0; i < s->n_batches; i++)
+            if (s->batch[i] == n)
+                return error_set(err, HASTEN_ERR_USAGE, "bench: --batch '%s': %ld twice (expected it once)",
+                                 text, n);
         s->batch[s->n_batches++] = (int32_t)n;
         s->max_batch = n > s->max_batch ? (int32_t)n : s->max_batch;
         at = *end ? end + 1 : NULL;
@@ -75,28 +80,33 @@ static struct shares shares_of(const struct speed_run *r, const struct bench_pha
 
 /* ---- printing ------------------------------------------------------------------------------------------ */
 
+/* Bytes and operations are counted; doubles hold them exactly up to 2^53. */
+static json_t *count_json(double n)
+{
+    return json_integer((json_int_t)llround(n));
+}
+
 static json_t *phase_json(const struct speed_run *r, const struct bench_phase *p)
 {
     const struct shares s = shares_of(r, p);
-    json_t *v = json_pack("{s:i, s:f}", "n", (int)p->n, "tps", p->stats.median),
-           *stats = bench_stats_json(&p->stats);
+    const struct bench_cost *c = &p->cost;
+    json_t *v = json_pack("{s:i, s:f}", "n", (int)p->n, "tps", p->stats.median);
     if (p->n_seq > 0)
-        json_object_set_new(v, "sequences", json_integer(p->n_seq));
-    json_object_del(stats, "n");
-    json_object_update(v, stats);
-    json_decref(stats);
-    json_object_set_new(v, "bytes",
-                        json_pack("{s:f, s:f}", "weights", p->cost.weight_bytes, "kv", p->cost.kv_bytes));
-    json_object_set_new(v, "ops",
-                        json_pack("{s:f, s:f, s:f, s:f}", "int8", p->cost.int8_ops, "half", p->cost.half_ops,
-                                  "f32", p->cost.f32_ops, "attention", p->cost.attention_ops));
-    json_object_set_new(v, "gbs", json_real(s.gbs));
-    json_object_set_new(v, "gops", json_real(s.gops));
+        json_put(&v, "sequences", json_integer(p->n_seq));
+    bench_stats_put(&v, &p->stats);
+    json_put(&v, "bytes",
+             json_pack("{s:o, s:o}", "weights", count_json(c->weight_bytes), "kv", count_json(c->kv_bytes)));
+    json_put(&v, "ops",
+             json_pack("{s:o, s:o, s:o, s:o}", "int8", count_json(c->int8_ops), "half",
+                       count_json(c->half_ops), "f32", count_json(c->f32_ops), "attention",
+                       count_json(c->attention_ops)));
+    json_put(&v, "gbs", json_real(s.gbs));
+    json_put(&v, "gops", json_real(s.gops));
     if (r->limits.threads) {
-        json_t *limits = json_pack("{s:f, s:f, s:f, s:f}", "bus_share", s.bus, "peak_share", s.peak,
-                                   "bus_tps", s.bus_tps, "peak_tps", s.peak_tps);
-        json_object_update(v, limits);
-        json_decref(limits);
+        json_put(&v, "bus_share", json_real(s.bus));
+        json_put(&v, "peak_share", json_real(s.peak));
+        json_put(&v, "bus_tps", json_real(s.bus_tps));
+        json_put(&v, "peak_tps", json_real(s.peak_tps));
     }
     return v;
 }
@@ -107,13 +117,14 @@ static int print_json(const struct speed_run *r)
     const struct hasten_engine *e = r->session.engine;
     json_t *batch = json_array();
     for (int32_t i = 0; i < r->speed.n_batches; i++)
-        json_array_append_new(batch, phase_json(r, &p[2 + i]));
-    return cli_json(json_pack(
-        "{s:s, s:s, s:i, s:i, s:i, s:o, s:o, s:o, s:f, s:o}", "model", r->session.path.data, "kernels",
-        hasten_engine_kernels(e), "threads", (int)hasten_engine_n_threads(e), "depth", (int)r->speed.depth,
-        "repeat", (int)r->speed.repeat, "prefill", phase_json(r, &p[0]), "decode", phase_json(r, &p[1]),
-        "batch", batch, "ttft_ms", p[0].stats.median > 0 ? 1e3 * p[0].n / p[0].stats.median : 0, "limits",
-        r->limits.threads ? bench_limits_json(&r->limits) : json_null()));
+        json_add(&batch, phase_json(r, &p[2 + i]));
+    return cli_json(
+        json_pack("{s:s, s:s, s:i, s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:o}", "model", r->session.path.data,
+                  "kernels", hasten_engine_kernels(e), "threads", (int)hasten_engine_n_threads(e), "depth",
+                  (int)r->speed.depth, "repeat", (int)r->speed.repeat, "text", bench_text_json(r->a),
+                  "prefill", phase_json(r, &p[0]), "decode", phase_json(r, &p[1]), "batch", batch, "ttft_ms",
+                  p->n ? json_real(p->stats.median > 0 ? 1e3 * p->n / p->stats.median : 0) : json_null(),
+                  "limits", r->limits.threads ? bench_limits_json(&r->limits) : json_null()));
 }
 
 static void print_phase(const struct speed_run *r, const struct bench_phase *p)
@@ -126,8 +137,10 @@ static void print_phase(const struct speed_run *r, const struct bench_phase *p)
         snprintf(what, sizeof what, "%s", p->n_seq ? "decode" : "prefill");
     else
         snprintf(what, sizeof what, "decode x%d", (int)p->n_seq);
-    printf("%-12s %5d %10.1f tokens/s  %8.1f .. %-8.1f ± %-7.1f %7.1f GB/s %8.0f GOP/s", what, (int)p->n,
-           p->stats.median, p->stats.lo, p->stats.hi, p->stats.sd, s.gbs, s.gops);
+    printf("%-12s %5d %10.1f tokens/s", what, (int)p->n, p->stats.median);
+    if (p->stats.n > 1)
+        printf("  %8.1f .. %-8.1f ± %-7.1f", p->stats.lo, p->stats.hi, p->stats.sd);
+    printf(" %7.1f GB/s %8.0f GOP/s", s.gbs, s.gops);
     if (r->limits.threads)
         printf("  %4.0f%% bus %4.0f%% peak", 1e2 * s.bus, 1e2 * s.peak);
     printf("\n");
@@ -136,14 +149,19 @@ static void print_phase(const struct speed_run *r, const struct bench_phase *p)
 static int print_table(const struct speed_run *r)
 {
     const struct bench_phase *p = r->speed.phase;
-    printf("%s, kernels %s, %d threads, %d repetitions at depth %d\n", r->session.path.data,
-           hasten_engine_kernels(r->session.engine), (int)hasten_engine_n_threads(r->session.engine),
-           (int)r->speed.repeat, (int)r->speed.depth);
-    printf("median, its interval (%.0f %%), deviation; moved and done; shares of the limits\n",
-           1e2 * p->stats.level);
+    const int threads = (int)hasten_engine_n_threads(r->session.engine), repeat = (int)r->speed.repeat;
+    printf("%s, kernels %s, %d thread%s, %d repetition%s at depth %d\n", r->session.path.data,
+           hasten_engine_kernels(r->session.engine), threads, bench_plural(threads), repeat,
+           bench_plural(repeat), (int)r->speed.depth);
+    if (repeat > 1)
+        printf("median, its interval (%.0f %%), deviation; moved and done; shares of the limits\n",
+               1e2 * p->stats.level);
+    else
+        printf("one figure, so no interval and no deviation; moved and done; shares of the limits\n");
     for (int32_t i = 0; i < 2 + r->speed.n_batches; i++)
         print_phase(r, &p[i]);
-    printf("first token after %.0f ms\n", p->stats.median > 0 ? 1e3 * p->n / p->stats.median : 0);
+    if (p->n)
+        printf("first token after %.0f ms\n", p->stats.median > 0 ? 1e3 * p->n / p->stats.median : 0);
     if (r->limits.threads)
         bench_limits_print(&r->limits);
     return cli_finish(0);
@@ -156,7 +174,9 @@ static hasten_status measure_limits(struct speed_run *r, struct hasten_error *er
     struct bench_limits l;
     if (r->a->no_limits)
         return HASTEN_OK;
-    hasten_status st = bench_limits_run(r->a->model.n_threads, LIMITS_BUDGET_MS, false, &l, err);
+    hasten_status st =
+        bench_limits_run(r->a->model.n_threads, LIMITS_BUDGET_MS, false, interrupt_arm(), &l, err);
+    interrupt_disarm();
     if (!st && r->limits.threads)
         bench_limits_merge(&r->limits, &l);
     else if (!st)

@@ -3,13 +3,14 @@
 #include "base/limits.h"
 #include "bench/text.h"
 #include "cli/bench.h"
+#include <jansson.h>
 #include <string.h>
 
 static const struct option_def bench_defs[] = {
-    {"n-prompt", "p", OPT_INT, offsetof(struct bench_args, n_prompt), 1, LIMIT_CONTEXT, "512", "N",
-     "tokens of the prompt"},
+    {"n-prompt", "p", OPT_INT, offsetof(struct bench_args, n_prompt), 0, LIMIT_CONTEXT, "512", "N",
+     "tokens of the prompt; 0: decode alone"},
     {"n-gen", "n", OPT_INT, offsetof(struct bench_args, n_gen), 0, LIMIT_CONTEXT, "128", "N",
-     "tokens decoded"},
+     "tokens decoded; 0: prefill alone"},
     {"depth", "d", OPT_INT, offsetof(struct bench_args, depth), 0, LIMIT_CONTEXT, "0", "N",
      "tokens in the context before both"},
     {"repeat", "r", OPT_INT, offsetof(struct bench_args, repeat), 1, 1000, "5", "N", "repetitions"},
@@ -29,7 +30,7 @@ static const struct option_def bench_defs[] = {
      "one chunk and one token, by operation"},
 };
 
-hasten_status bench_tokens(const struct bench_args *a, const struct session *s, int64_t n, struct tokens *out,
+hasten_status bench_tokens(struct bench_args *a, const struct session *s, int64_t n, struct tokens *out,
                            struct hasten_error *err)
 {
     char *text = NULL;
@@ -40,10 +41,70 @@ hasten_status bench_tokens(const struct bench_args *a, const struct session *s, 
     mem_free(text);
     if (!st && out->n == 0)
         st = error_set(err, HASTEN_ERR_USAGE, "bench: the text has no tokens (expected some)");
+    a->text_tokens = out->n;
+    a->text_repeated = !st && out->n < n;
+    if (a->text_repeated)
+        ui_warn(&a->ui, "bench: %lld tokens are read, %s has %lld: it is repeated", (long long)n,
+                a->text ? cli_input_name(a->text) : "the built-in text", (long long)out->n);
     for (int64_t i = 0, have = out->n; out->n < n && !st; i = (i + 1) % have)
         if (tokens_push(out, out->ids[i]))
             st = error_set(err, HASTEN_ERR_MEMORY, "bench: out of memory");
     return st;
+}
+
+json_t *bench_text_json(const struct bench_args *a)
+{
+    return json_pack("{s:o, s:I, s:b}", "file", a->text ? json_bytes(a->text, strlen(a->text)) : json_null(),
+                     "tokens", (json_int_t)a->text_tokens, "repeated", a->text_repeated);
+}
+
+/* The first option of the command line that is not in the list; NULL: all are. */
+static const char *not_taken(const struct option_group *g, const char *takes)
+{
+    char name[64];
+    for (int j = 0; j < g->n; j++) {
+        snprintf(name, sizeof name, " %s ", g->defs[j].name);
+        if (option_on_line(g, g->defs[j].name) && !strstr(takes, name))
+            return g->defs[j].name;
+    }
+    return NULL;
+}
+
+/* Options that the mode would not look at: refused, since whoever wrote them expects them to count. */
+static int refuse_idle(const struct command *c, const struct bench_args *a, const struct option_group *own,
+                       const struct option_group *model)
+{
+    const char *mode = a->roofline ? "--roofline" : a->kernels ? "--kernels" : "--profile", *idle = NULL;
+    if (!a->kernels && option_on_line(own, "type"))
+        return cli_usage(c, "--type without --kernels (it chooses among their formats)");
+    if (a->roofline || a->kernels) {
+        idle = not_taken(own, a->kernels ? " roofline kernels profile type " : " roofline kernels profile ");
+        idle = idle ? idle : not_taken(model, " threads ");
+    } else if (a->profile) {
+        idle = not_taken(own, " roofline kernels profile n-prompt n-gen depth repeat text ");
+    }
+    if (idle)
+        return cli_usage(c, "%s takes no --%s (it would change nothing)", mode, idle);
+    if (a->roofline || a->kernels)
+        return -1;
+    if (a->n_prompt == 0 && a->n_gen == 0)
+        return cli_usage(c, "-p 0 and -n 0 (expected tokens for one of them)");
+    if (a->n_gen == 0 && option_on_line(own, "batch"))
+        return cli_usage(c, "--batch with -n 0 (expected tokens to decode)");
+    return -1;
+}
+
+static int run_mode(struct bench_args *a, const struct option_group *model_options,
+                    const struct option_positionals *pos)
+{
+    struct hasten_engine_settings settings;
+    struct hasten_error err;
+    if (a->roofline || a->kernels)
+        return a->roofline ? bench_roofline(a) : bench_kernels(a);
+    const char *model = model_argument(&a->model, pos, &err);
+    if (!model || model_settings(&a->model, model_options, &settings, &err))
+        return cli_fail(&err);
+    return a->profile ? bench_profile(a, &settings, model) : bench_speed(a, &settings, model);
 }
 
 int cmd_bench(const struct command *c, int argc, char **argv)
@@ -54,22 +115,19 @@ int cmd_bench(const struct command *c, int argc, char **argv)
                                      .defs = bench_defs,
                                      .n = sizeof bench_defs / sizeof *bench_defs,
                                      .dst = &a,
-                                     .exclusive = "roofline kernels profile"},
+                                     .exclusive = "roofline kernels profile",
+                                     .line_only = "profile"}, /* HASTEN_PROFILE will name a file of options */
                                     model_group(&a.model)};
     struct option_positionals pos;
-    struct hasten_engine_settings settings;
-    struct hasten_error err;
     int rc = command_parse(c, &a.ui, groups, 3, 1, argc, argv, &pos);
     if (rc >= 0)
         return rc;
     if ((a.roofline || a.kernels) && (pos.n > 0 || option_on_line(&groups[2], "model")))
         return cli_usage(c, "%s takes no MODEL", a.roofline ? "--roofline" : "--kernels");
-    if (!a.kernels && option_on_line(&groups[1], "type"))
-        return cli_usage(c, "--type without --kernels (it chooses among their formats)");
-    if (a.roofline || a.kernels)
-        return a.roofline ? bench_roofline(&a) : bench_kernels(&a);
-    const char *model = model_argument(&a.model, &pos, &err);
-    if (!model || model_settings(&a.model, &groups[2], &settings, &err))
-        return cli_fail(&err);
-    return a.profile ? bench_profile(&a, &settings, model) : bench_speed(&a, &settings, model);
+    if ((rc = refuse_idle(c, &a, &groups[1], &groups[2])) >= 0)
+        return rc;
+    interrupt_arm(); /* from here on a Ctrl-C ends what is measured, with a line */
+    rc = run_mode(&a, &groups[2], &pos);
+    interrupt_disarm();
+    return rc;
 }

@@ -321,6 +321,13 @@ static int rival(const struct option_group *g, int index, uint64_t mask)
     return -1;
 }
 
+static bool from_environment(const struct option_group *g, int j)
+{
+    const char *name = g->defs[j].name;
+    return strcmp(name, "help") != 0 &&
+           !(g->line_only && listed(g->line_only, g->line_only + strlen(g->line_only), name));
+}
+
 /* What the command line says, by itself or by an option that excludes this one, is not looked up. */
 static hasten_status take_environment(struct option_group *groups, int n_groups, struct hasten_error *err)
 {
@@ -328,7 +335,7 @@ static hasten_status take_environment(struct option_group *groups, int n_groups,
     for (int i = 0; i < n_groups; i++)
         for (int j = 0; j < groups[i].n; j++) {
             environment_name(groups[i].defs[j].name, name);
-            const char *text = strcmp(groups[i].defs[j].name, "help") == 0 ? NULL : getenv(name);
+            const char *text = from_environment(&groups[i], j) ? getenv(name) : NULL;
             if (!text || groups[i].on_line >> j & 1 || rival(&groups[i], j, groups[i].on_line) >= 0)
                 continue;
             if (store(&groups[i], j, text, err))

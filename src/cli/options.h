@@ -4,7 +4,7 @@
  * Syntax: --name VALUE, --name=VALUE, -x VALUE, -xyz VALUE for letters of several characters (-sys), which two dashes
  * do not take; `_` equals `-`; `--` ends the options; a VALUE that is the name of an option is refused but after `=`.
  * Precedence: command line, environment, default; a variable is not even read when the command line gives its option
- * or one that excludes it. HASTEN_HELP is never read: a forgotten one would turn every command into its help. */
+ * or one that excludes it; nor are those of a group's line_only. HASTEN_HELP is never read: a forgotten one would turn every command into its help. */
 #ifndef HASTEN_CLI_OPTIONS_H
 #define HASTEN_CLI_OPTIONS_H
 #include "base/error.h"
@@ -49,6 +49,7 @@ struct option_group {
     int n;
     void *dst;               /* struct that receives the values; the caller initialises it */
     const char *exclusive;   /* NULL, or sets of options of which at most one may be given: "a b c|d e" */
+    const char *line_only;   /* NULL, or options that the environment does not set: "a b" */
     uint64_t given, on_line; /* set by options_parse: bit i: defs[i] was given at all; on the command line */
 };
 

@@ -6,8 +6,10 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 import unittest
 from pathlib import Path
 
@@ -36,7 +38,7 @@ class Speed(unittest.TestCase):
         for family in FAMILIES:
             r = json.loads(bench(tiny(family), "-p", 40, "-n", 3, "-d", 70, "-r", 6, "--batch", "1,4", "--no-limits",
                                  "--json"))
-            self.assertEqual(set(r), {"model", "kernels", "threads", "depth", "repeat", "prefill", "decode", "batch",
+            self.assertEqual(set(r), {"model", "kernels", "threads", "depth", "repeat", "text", "prefill", "decode", "batch",
                                       "ttft_ms", "limits"})
             self.assertIsNone(r["limits"])
             for part in (r["prefill"], r["decode"], *r["batch"]):
@@ -44,7 +46,10 @@ class Speed(unittest.TestCase):
                 self.assertEqual(part["tps"], part["median"])
                 self.assertTrue(0 < part["min"] <= part["lo"] <= part["median"] <= part["hi"] <= part["max"], part)
                 self.assertAlmostEqual(part["level"], 0.96875)
+                for count in (*part["bytes"].values(), *part["ops"].values()):
+                    self.assertIsInstance(count, int)
             self.assertEqual([b["sequences"] for b in r["batch"]], [1, 4])
+            self.assertEqual((r["text"]["file"], r["text"]["repeated"]), (None, False))
 
     def test_costs(self):
         """What is counted follows from what is done: bytes per pass, operations per row, pages per position."""
@@ -79,6 +84,42 @@ class Speed(unittest.TestCase):
     def test_no_decode(self):
         r = json.loads(bench(tiny("llama"), "-p", 9, "-n", 0, "-r", 1, "--no-limits", "--json"))
         self.assertEqual((r["decode"]["n"], r["decode"]["tps"]), (0, 0))
+
+    def test_no_prefill(self):
+        """Decode alone, at the depth: as beside a prefill."""
+        args = [tiny("llama"), "-n", 3, "-d", 20, "-r", 2, "--no-limits"]
+        r, both = (json.loads(bench(*args, "-p", n, "--json")) for n in (0, 9))
+        self.assertEqual((r["prefill"]["n"], r["prefill"]["tps"], r["ttft_ms"]), (0, 0, None))
+        self.assertEqual(set(r["prefill"]["ops"].values()), {0})
+        self.assertEqual([r["decode"][k] for k in ("n", "bytes", "ops")], [both["decode"][k] for k in ("n", "bytes", "ops")])
+        text = bench(*args, "-p", 0)
+        for word in ("prefill", "first token"):
+            self.assertNotIn(word, text)
+        r = json.loads(bench(tiny("llama"), "--profile", "-p", 0, "-n", 3, "-r", 1, "--json"))
+        self.assertEqual((r["chunk"], r["token"]["rows"]), (None, 1))
+        r = json.loads(bench(tiny("llama"), "--profile", "-p", 5, "-n", 0, "-r", 1, "--json"))
+        self.assertEqual((r["chunk"]["rows"], r["token"]), (5, None))
+
+    def test_short_text(self):
+        """A text that is read more than once is named, terminal or not; -q silences it, the JSON keeps it."""
+        path = WORK / "short.txt"
+        path.write_text("hello world")
+        for more, said in (([], True), (["-q"], False)):
+            for mode in ([], ["--profile"]):
+                r = subprocess.run([HASTEN, "bench", tiny("llama"), "-f", path, "-p", "50", "-n", "2", "-r", "1", "--json", *mode,
+                                    *([] if mode else ["--no-limits"]), *more], capture_output=True, text=True, env=ENVIRONMENT)
+                text = json.loads(r.stdout)["text"]
+                self.assertEqual((text["file"], text["repeated"]), (str(path), True))
+                self.assertLess(text["tokens"], 50)
+                self.assertEqual(f"{path} has {text['tokens']}: it is repeated\n" in r.stderr, said)
+        text = json.loads(bench(tiny("llama"), "-f", path, "-p", 1, "-n", 1, "-r", 1, "--no-limits", "--json"))["text"]
+        self.assertFalse(text["repeated"])
+
+    def test_one_repetition(self):
+        text = bench(tiny("llama"), "-p", 9, "-n", 2, "-r", 1, "-t", 1, "--no-limits")
+        self.assertIn("1 thread, 1 repetition at", text)
+        for word in ("(0 %)", "..", "±"):
+            self.assertNotIn(word, text)
 
     def test_table(self):
         text = bench(tiny("llama"), "-p", 9, "-n", 2, "-r", 2, "--batch", "3", "--no-limits")
@@ -135,7 +176,7 @@ class Profile(unittest.TestCase):
         for family in FAMILIES:
             for threads in (1, 2):
                 r = json.loads(bench(tiny(family), "--profile", "-p", 60, "-n", 9, "-d", 20, "-r", 3, "-t", threads, "--json"))
-                self.assertEqual(set(r), {"model", "kernels", "threads", "depth", "chunk", "token"})
+                self.assertEqual(set(r), {"model", "kernels", "threads", "depth", "text", "chunk", "token"})
                 self.check_step(r["chunk"], 60)
                 self.check_step(r["token"], 1)
 
@@ -143,6 +184,40 @@ class Profile(unittest.TestCase):
         text = bench(tiny("llama"), "--profile", "-p", 8, "-n", 2, "-r", 1)
         for name in OPERATIONS + ["sum", "chunk, 8 rows", "token, 1 row"]:
             self.assertIn(name, text)
+
+
+class Interrupt(unittest.TestCase):
+    def check(self, *args, wait):
+        """Ctrl-C after `wait` seconds: nothing on stdout but what was printed as it was measured, one line, 130."""
+        with subprocess.Popen([HASTEN, *map(str, args)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                              env=ENVIRONMENT) as p:
+            time.sleep(wait)
+            p.send_signal(signal.SIGINT)
+            out, err = p.communicate(timeout=60)
+        self.assertEqual(p.returncode, 130, (args, err))
+        self.assertRegex(err, r"\Ahasten: .*interrupted.*\n\Z", args)
+        return out
+
+    def test_modes(self):
+        for args in (["doctor", "--json"], ["bench", "--roofline"], ["bench", tiny("llama"), "-r", 1000],
+                     ["bench", tiny("llama"), "-r", 1000, "-p", 4000, "-n", 4000, "--no-limits"],
+                     ["bench", tiny("llama"), "--profile", "-r", 1000, "-n", 8000, "-p", 512]):
+            self.assertEqual(self.check(*args, wait=0.25), "", args)
+        self.check("bench", "--kernels", "--json", wait=0.25)
+        self.check("bench", "--kernels", wait=4)
+
+
+class Doctor(unittest.TestCase):
+    def test_bound(self):
+        """The CPU's features are those of the CPU, whatever the bound; the bound and what it leaves stand beside."""
+        def doctor(*args, **env):
+            return subprocess.run([HASTEN, "doctor", *args], capture_output=True, text=True, check=True,
+                                  env=dict(ENVIRONMENT, **env)).stdout
+        free, bound = json.loads(doctor("--json")), json.loads(doctor("--json", HASTEN_CPU="plain"))
+        self.assertEqual((free["cpu_bound"], free["features_used"]), (None, free["features"]))
+        self.assertEqual((bound["cpu_bound"], bound["features_used"], bound["features"]), ("plain", "", free["features"]))
+        line = next(x for x in doctor(HASTEN_CPU="plain").splitlines() if x.startswith("features"))
+        self.assertEqual(line, f"features     {free['features'] or 'none that matter here'}; HASTEN_CPU=plain leaves none")
 
 
 if __name__ == "__main__":
