@@ -53,7 +53,7 @@ size_t avx512_matmul_scratch_bytes(const struct weight *w)
     const struct panel_format *f = format_get(w->type->id);
     if (!f)
         return twin_matmul_scratch_bytes(w);
-    return PANEL_GROUP * (TILE_GROUP * tile_bytes(f) + MAX_COLUMNS * sizeof(struct sums));
+    return PANEL_GROUP * ((TILE_GROUP + 1) * tile_bytes(f) + MAX_COLUMNS * sizeof(struct sums));
 }
 
 /* A stretch of k of some neighbouring rows. */
@@ -110,7 +110,7 @@ struct job {
     int n_panels;
     bool runs_ahead;    /* whether the next rows are fetched while these are worked on */
     struct ahead ahead; /* what of them comes next; else something that does not matter */
-    uint8_t *tiles;     /* [TILE_GROUP][PANEL_GROUP] */
+    uint8_t *tiles;     /* [TILE_GROUP + 1][PANEL_GROUP] */
     struct sums *sums;  /* [columns][PANEL_GROUP] */
 };
 
@@ -158,8 +158,10 @@ static void multiply_panels(struct job *j, const struct act *a, int64_t col, int
     const size_t x_step = a->form == ACT_F32 ? TILE_K_F32 * sizeof(float) : ACT_BLOCK_BYTES;
     const int64_t step = tile_k(j->f) * TILE_GROUP;
     const uint8_t *x = act_row(a, col);
-    for (int64_t k = 0; k < j->w->k; k += step, x += TILE_GROUP * x_step) {
-        const int64_t end = j->w->k - k < step ? j->w->k : k + step;
+    int64_t end;
+    for (int64_t k = 0; k < j->w->k; k = end, x += TILE_GROUP * x_step) {
+        /* A small rest goes with the last whole group: k = 576 and 640 are one pass. */
+        end = j->w->k - k <= step + step / 4 ? j->w->k : k + step;
         unpack_group(j, k, end);
         for (int64_t c = 0; c < n; c += SOME_COLUMNS) {
             const int64_t some = n - c < SOME_COLUMNS ? n - c : SOME_COLUMNS;
@@ -189,7 +191,7 @@ void avx512_matmul(const struct weight *w, const struct act *a, int64_t row0, in
                             .row1 = row1 - row < GROUP_ROWS ? row1 : row + GROUP_ROWS,
                             .tiles = scratch,
                             .sums = (struct sums *)(void *)((uint8_t *)scratch +
-                                                            TILE_GROUP * PANEL_GROUP * tile_bytes(f))};
+                                                            (TILE_GROUP + 1) * PANEL_GROUP * tile_bytes(f))};
             j.n_panels = j.row1 - row > PANEL_ROWS ? PANEL_GROUP : 1;
             j.runs_ahead = n <= PREFETCH_COLUMNS && j.row1 < row1;
             j.ahead = j.runs_ahead ? ahead_of(w, j.row1) : (struct ahead){weight_row(w, row), 0};
