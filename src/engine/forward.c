@@ -11,6 +11,8 @@
 #include <string.h>
 
 #define ROWS_PER_CLAIM 4
+#define ROWS_PER_LINE                                                                                        \
+    32 /* positions of a transposed key that share a cache line: two workers should not write it */
 
 struct rows_ctx {
     struct hasten_engine *e;
@@ -117,7 +119,7 @@ static void attention_block(struct rows_ctx *c)
     const struct linear qkv[] = {{&l->wq, e->buf.q}, {&l->wk, e->buf.k}, {&l->wv, e->buf.v}};
     linear_group(e, &(struct linear_input){e->buf.x, e->model->desc.d_model, l->attn_norm}, n, qkv, 3);
     engine_lap(e, ENGINE_OP_QKV);
-    pool_for(e->pool, n, ROWS_PER_CLAIM, finish_qkv_rows, c);
+    pool_for(e->pool, n, n >= 2 * ROWS_PER_LINE ? ROWS_PER_LINE : ROWS_PER_CLAIM, finish_qkv_rows, c);
     engine_lap(e, ENGINE_OP_ROPE_STORE);
 
     switch (l->attn) {

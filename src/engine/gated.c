@@ -83,7 +83,7 @@ bool gated_pays(const struct hasten_engine *e, int32_t n)
 static int32_t square_columns(const struct hasten_engine *e, int64_t n_blocks, int32_t n)
 {
     int32_t columns = SQUARE_COLUMNS;
-    while (columns > MIN_ROWS && n_blocks * ((n + columns - 1) / columns) < 16 * e->settings.n_threads)
+    while (columns > MIN_ROWS && n_blocks * ((n + columns - 1) / columns) < 8 * e->settings.n_threads)
         columns /= 2;
     return columns;
 }
