@@ -6,7 +6,7 @@ esac
 for c in "run $TINY/llama.gguf -p hi" "tokenize $TINY/llama.gguf" "info $TINY/llama.gguf" doctor "bench --roofline" "pull --list"; do
     for value in $foreign AVX2 junk; do
         HASTEN_CPU=$value hasten $c </dev/null 2>err
-        echo "$? $(sed "s/'$foreign'/foreign/; s/(.*//" err)"
+        echo "$? $(sed "s/'$foreign'/foreign/; s/ (.*//" err)"
     done
 done
 HASTEN_CPU=plain hasten tokenize $TINY/llama.gguf </dev/null
