@@ -77,6 +77,7 @@ static hasten_status status_of_write(int error)
     case EEXIST:
     case EACCES:
     case EPERM:
+    case EROFS:
     case ELOOP:
     case ENAMETOOLONG:
         return HASTEN_ERR_FILE; /* the path is wrong, not the disk */
@@ -98,8 +99,9 @@ static const char *remedy(int error)
         return " (expected a file)";
     case EACCES:
     case EPERM:
-    case EROFS:
         return " (expected permission)";
+    case EROFS:
+        return " (expected a place that can be written)";
     case ENAMETOOLONG:
         return " (expected a shorter path)";
     case ENOSPC:
@@ -359,12 +361,25 @@ hasten_status file_space(const char *path, uint64_t *out, struct hasten_error *e
     char *folder = folder_of(path);
     if (!folder)
         return error_set(err, HASTEN_ERR_MEMORY, "asking for the room at %s: out of memory", path);
-    int failed = op_begin() == FAIL || statvfs(folder, &v) != 0;
+    hasten_status status = HASTEN_OK;
+    if (op_begin() == FAIL || statvfs(folder, &v) != 0)
+        status = fail(err, status_of_write(errno), "asking for the room in", folder);
+    else
+        *out = (uint64_t)v.f_bavail * (uint64_t)v.f_frsize;
     mem_free(folder);
-    if (failed)
-        return fail(err, status_of_write(errno), "asking for the room at", path);
-    *out = (uint64_t)v.f_bavail * (uint64_t)v.f_frsize;
-    return HASTEN_OK;
+    return status;
+}
+
+hasten_status file_may_create(const char *path, struct hasten_error *err)
+{
+    char *folder = folder_of(path);
+    if (!folder)
+        return error_set(err, HASTEN_ERR_MEMORY, "writing %s: out of memory", path);
+    hasten_status status = HASTEN_OK;
+    if (op_begin() == FAIL || access(folder, W_OK | X_OK) != 0)
+        status = fail(err, status_of_write(errno), "writing into", folder);
+    mem_free(folder);
+    return status;
 }
 
 int file_same(const char *a, const char *b)

@@ -37,6 +37,9 @@ enum file_kind {
 enum file_kind file_kind(const char *path); /* of what the path leads to, links followed */
 /* Bytes that may still be written on the file system of the folder that path lies in. */
 hasten_status file_space(const char *path, uint64_t *out, struct hasten_error *err);
+/* Whether a file may be made in the folder that path lies in: HASTEN_ERR_FILE where it is missing, read-only or
+ * forbidden, so that long work need not be done first to find out. */
+hasten_status file_may_create(const char *path, struct hasten_error *err);
 int file_same(const char *a, const char *b); /* 1: both exist and are one file, whatever the paths say */
 
 /* Read-only private map of a whole file. Stays valid after file_close. */

@@ -92,6 +92,33 @@ static void test_open_errors(void **state)
     assert_int_equal(file_open(path_of("missing"), FILE_READ, &f, NULL), HASTEN_ERR_FILE);
 }
 
+/* A place that cannot be written is a wrong path, not a full disk. */
+static void test_unwritable(void **state)
+{
+    (void)state;
+    static const int errors[] = {EROFS, EACCES, EPERM, ENOENT, ENOTDIR};
+    struct hasten_error err;
+    struct file *f;
+    uint64_t room;
+    assert_int_equal(file_may_create(path_of("new file"), &err), HASTEN_OK);
+    assert_int_equal(file_may_create("relative", &err), HASTEN_OK);
+    assert_int_equal(file_may_create(path_of("no/such/file"), &err), HASTEN_ERR_FILE);
+    assert_non_null(strstr(err.message, "no/such: No such file or directory (expected an existing path)"));
+    for (size_t i = 0; i < N_ELEMENTS(errors); i++) {
+        file_fail_at(1, 1, errors[i]);
+        assert_int_equal(file_may_create(path_of("a"), &err), HASTEN_ERR_FILE);
+        assert_int_equal(file_open(path_of("a"), FILE_WRITE_NEW, &f, &err), HASTEN_ERR_FILE);
+        assert_non_null(strstr(err.message, "(expected "));
+        assert_int_equal(file_space(path_of("a"), &room, &err), HASTEN_ERR_FILE);
+        assert_non_null(strstr(err.message, "(expected "));
+        file_fail_at(0, 0, 0);
+    }
+    file_fail_at(1, 0, EROFS);
+    assert_int_equal(file_may_create(path_of("a"), &err), HASTEN_ERR_FILE);
+    file_fail_at(0, 0, 0);
+    assert_non_null(strstr(err.message, ": Read-only file system (expected a place that can be written)"));
+}
+
 static void test_disk_full(void **state)
 {
     (void)state;
@@ -299,15 +326,11 @@ static void test_short_transfers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_write_and_read),
-        cmocka_unit_test(test_open_errors),
-        cmocka_unit_test(test_disk_full),
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_map),
-        cmocka_unit_test(test_slurp),
-        cmocka_unit_test(test_slurp_stdin),
-        cmocka_unit_test(test_fault_sweep),
-        cmocka_unit_test(test_short_transfers),
+        cmocka_unit_test(test_write_and_read), cmocka_unit_test(test_open_errors),
+        cmocka_unit_test(test_unwritable),     cmocka_unit_test(test_disk_full),
+        cmocka_unit_test(test_names),          cmocka_unit_test(test_map),
+        cmocka_unit_test(test_slurp),          cmocka_unit_test(test_slurp_stdin),
+        cmocka_unit_test(test_fault_sweep),    cmocka_unit_test(test_short_transfers),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
