@@ -5,6 +5,8 @@
 #include "base/mem.h"
 #include "formats/gguf.h"
 
+#include <float.h>
+#include <math.h>
 #include <string.h>
 
 #define SUMS ".in_sum2"
@@ -48,6 +50,22 @@ static hasten_status check_kind(const struct imatrix *m, struct hasten_error *er
     return st;
 }
 
+/* Sums of squares and counts of rows are finite and not negative in any file that was not damaged. */
+static hasten_status check_values(const struct imatrix *m, const struct gguf_tensor *t,
+                                  struct hasten_error *err)
+{
+    const uint64_t n = t->size_bytes / sizeof(float);
+    for (uint64_t i = 0; i < n; i++) {
+        float v;
+        memcpy(&v, t->data + i * sizeof v, sizeof v);
+        if (!isfinite(v) || v < 0)
+            return error_set(err, HASTEN_ERR_FILE,
+                             "%s: tensor '%s': value %llu is %g (expected finite numbers from 0 up)",
+                             gguf_path(m->gguf), t->name, (unsigned long long)i, (double)v);
+    }
+    return HASTEN_OK;
+}
+
 /* The other half of an entry, and whether both fit. */
 static hasten_status check_entry(const struct imatrix *m, struct entry *e, struct hasten_error *err)
 {
@@ -71,7 +89,9 @@ static hasten_status check_entry(const struct imatrix *m, struct entry *e, struc
                        gguf_path(m->gguf), e->name, (long long)e->sums->ne[1],
                        (unsigned long long)(e->counts->size_bytes / sizeof(float)));
     mem_free(name);
-    return st;
+    if (st == HASTEN_OK)
+        st = check_values(m, e->sums, err);
+    return st == HASTEN_OK ? check_values(m, e->counts, err) : st;
 }
 
 static hasten_status collect_entries(struct imatrix *m, struct hasten_error *err)
@@ -203,9 +223,13 @@ hasten_status imatrix_get(const struct imatrix *m, int64_t i, int64_t k, int64_t
     for (int64_t j = 0; j < n_mat; j++) {
         float count;
         memcpy(&count, e->counts->data + (size_t)j * sizeof count, sizeof count);
-        const float scale = count > 0 ? 1.0f / count : 0.0f;
-        for (int64_t c = 0; c < k; c++)
+        float scale = count > 0 ? 1.0f / count : 0.0f;
+        scale = scale < FLT_MAX ? scale : FLT_MAX; /* of a denormal count */
+        for (int64_t c = 0; c < k; c++) {
             out[j * k + c] *= scale;
+            if (out[j * k + c] > FLT_MAX)
+                out[j * k + c] = FLT_MAX;
+        }
     }
     return HASTEN_OK;
 }

@@ -12,7 +12,8 @@
 
 struct imatrix;
 
-/* HASTEN_ERR_FILE for what is no importance matrix, an entry without its other half, a shape that does not fit. */
+/* HASTEN_ERR_FILE for what is no importance matrix, an entry without its other half, a shape that does not fit, a
+ * sum or a count that is negative or not finite (tensor and index are named). */
 hasten_status imatrix_open(const char *path, struct imatrix **out, struct hasten_error *err);
 void imatrix_close(struct imatrix *m); /* NULL is fine */
 
@@ -23,8 +24,8 @@ const char *imatrix_dataset(const struct imatrix *m);               /* "": not s
 
 /* Entry of a matrix by name: its number, or -1. */
 int64_t imatrix_find(const struct imatrix *m, const char *name);
-/* The importances of entry i as means per row into out [k x n_mat]: raw numbers of the file, which may be anything
- * (encode.h says what becomes of them); a stacked matrix that saw no row gets zeros. HASTEN_ERR_FILE when the entry
+/* The importances of entry i as means per row into out [k x n_mat]: finite, from 0 up (what overflows
+ * becomes the largest float); a stacked matrix that saw no row gets zeros. HASTEN_ERR_FILE when the entry
  * has another shape. */
 hasten_status imatrix_get(const struct imatrix *m, int64_t i, int64_t k, int64_t n_mat, float *out,
                           struct hasten_error *err);

@@ -3,6 +3,7 @@
 #include "formats/imatrix.h"
 #include "gguf_writer.h"
 
+#include <float.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -39,7 +40,7 @@ static void add(struct gguf_writer *w, const char *name, uint32_t type, uint64_t
 }
 
 static const float sums_a[4] = {4, 8, 0, 12}, count_a[1] = {4};
-static const float sums_b[6] = {1, 2, 3, NAN, -1, INFINITY}, counts_b[2] = {0, 2};
+static const float sums_b[6] = {1, 2, 3, 0, 1e-45f, FLT_MAX}, counts_b[2] = {0, 0.5f};
 
 /* A good file: two entries, the second of two stacked matrices; and tensors that mean nothing here. */
 static struct gguf_writer *good(void)
@@ -83,8 +84,8 @@ static void test_reading(void **state)
     assert_int_equal(imatrix_get(m, a, 4, 1, h, &err), HASTEN_OK);
     assert_true(h[0] == 1 && h[1] == 2 && h[2] == 0 && h[3] == 3);
     assert_int_equal(imatrix_get(m, b, 3, 2, h, &err), HASTEN_OK);
-    assert_true(h[0] == 0 && h[1] == 0 && h[2] == 0);         /* a matrix that saw nothing */
-    assert_true(isnan(h[3]) && h[4] == -0.5f && isinf(h[5])); /* the encoders judge them */
+    assert_true(h[0] == 0 && h[1] == 0 && h[2] == 0); /* a matrix that saw nothing */
+    assert_true(h[3] == 0 && h[4] == 2 * 1e-45f && h[5] == FLT_MAX);
     assert_int_equal(imatrix_find(m, "blk.0.a"), -1);
     assert_int_equal(imatrix_find(m, "blk.0.a.weight.in_sum2"), -1);
     assert_int_equal(imatrix_find(m, ""), -1);
@@ -158,6 +159,40 @@ static void test_refusals(void **state)
     refuse(w, HASTEN_ERR_FILE, "imatrix.datasets");
 }
 
+/* A sum or a count that no measurement gives is named with its place; the extremes that one may give are read. */
+static void test_values(void **state)
+{
+    const float bad[] = {NAN, INFINITY, -INFINITY, -1, -1e-45f},
+                fine[] = {0, -0.0f, 1e-45f, FLT_MIN, FLT_MAX};
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        const float sums[4] = {1, 2, bad[i], 3}, one[1] = {1}, count[1] = {bad[i]};
+        struct gguf_writer *w = with_type("imatrix");
+        add(w, "x.in_sum2", QUANT_F32, 4, 1, sums);
+        add(w, "x.counts", QUANT_F32, 1, 1, one);
+        refuse(w, HASTEN_ERR_FILE, "tensor 'x.in_sum2': value 2 is ");
+        w = with_type("imatrix");
+        add(w, "x.in_sum2", QUANT_F32, 4, 1, sums_a);
+        add(w, "x.counts", QUANT_F32, 1, 1, count);
+        refuse(w, HASTEN_ERR_FILE, "tensor 'x.counts': value 0 is ");
+    }
+    for (size_t i = 0; i < 25; i++) {
+        const float sums[4] = {1, 2, fine[i / 5], FLT_MAX}, count[1] = {fine[i % 5]};
+        struct gguf_writer *w = with_type("imatrix");
+        struct hasten_error err;
+        struct imatrix *m;
+        float h[4];
+        add(w, "x.in_sum2", QUANT_F32, 4, 1, sums);
+        add(w, "x.counts", QUANT_F32, 1, 1, count);
+        if (try_open(w, &m, &err) != HASTEN_OK)
+            fail_msg("%s", err.message);
+        assert_int_equal(imatrix_get(m, 0, 4, 1, h, &err), HASTEN_OK);
+        for (int j = 0; j < 4; j++)
+            assert_true(isfinite(h[j]) && h[j] >= 0);
+        imatrix_close(m);
+    }
+}
+
 /* Every byte of a good file flipped, every length cut: read or refused, never worse; what is read can be used. */
 static void test_damage(void **state)
 {
@@ -222,6 +257,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_reading, setup, teardown),
         cmocka_unit_test_setup_teardown(test_refusals, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_values, setup, teardown),
         cmocka_unit_test_setup_teardown(test_damage, setup, teardown),
         cmocka_unit_test_setup_teardown(test_allocations_fail, setup, teardown),
     };
