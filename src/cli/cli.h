@@ -60,6 +60,10 @@ const char *cli_input_name(const char *path); /* for messages: NULL and "-" are 
 /* The flag that Ctrl-C sets while armed (a second Ctrl-C ends the process at once with 130). */
 const volatile int *interrupt_arm(void);
 void interrupt_disarm(void);
+/* The same around the life of a file that must not be left half written: SIGTERM, SIGHUP and SIGPIPE set the flag
+ * too. Disarming, once the file is removed or complete, ends the process by the signal that came. */
+const volatile int *interrupt_arm_writing(void);
+void interrupt_disarm_writing(void);
 bool interrupt_seen(void);
 void interrupt_clear(void);
 

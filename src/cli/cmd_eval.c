@@ -239,6 +239,8 @@ static int eval(struct eval_args *a, const struct option_group *groups, const ch
     e.to_stdout = a->logits && strcmp(a->logits, "-") == 0;
     if (!st && e.to_stdout && isatty(STDOUT_FILENO))
         st = error_set(&err, HASTEN_ERR_USAGE, "eval: --logits - on a terminal (expected a pipe or a file)");
+    if (!st && a->logits && *a->logits == '\0')
+        st = error_set(&err, HASTEN_ERR_USAGE, "eval: --logits is '' (expected the name of a file, or -)");
     if (!st && (n_ctx < 2 || stride > n_ctx))
         st = error_set(&err, HASTEN_ERR_USAGE,
                        "eval: windows of %d every %d (expected -c >= 2, --stride <= -c)", (int)n_ctx,
@@ -247,12 +249,17 @@ static int eval(struct eval_args *a, const struct option_group *groups, const ch
         st = session_open(model, &settings, &a->ui, &e.s, &err);
     if (!st)
         st = read_tokens(&e, &err);
-    if (!st && a->logits && !e.to_stdout)
+    const bool to_file = !st && a->logits && !e.to_stdout;
+    if (to_file) {
+        interrupt_arm_writing(); /* as long as there is a file that must not be left behind */
         st = open_output(&e, &err);
+    }
     e.n_to_score = st ? 0 : count_targets(e.ids.n, n_ctx, stride);
     if (!st)
         st = run_windows(&e, n_ctx, stride, &err);
     st = close_output(&e, st, &err);
+    if (to_file)
+        interrupt_disarm_writing();
     int rc = st ? cli_fail(&err) : report(&e, n_ctx, stride);
     tokens_free(&e.ids);
     session_close(&e.s);

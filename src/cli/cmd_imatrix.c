@@ -53,6 +53,7 @@ struct collector {
     int32_t next;      /* where the next group is looked for first: passes repeat their order */
     int32_t *group_of; /* [tensors of the file], -1: its input was never seen */
     bool out_of_memory;
+    const volatile int *cancel;
     int64_t n_chunks, n_done;
     uint64_t t0;
 };
@@ -153,7 +154,7 @@ static hasten_status run_chunk(struct collector *c, int32_t *chunk, int32_t n, s
         .seq = c->s.seq, .tokens = chunk, .n = n, .want_from = c->args->head ? 0 : n};
     hasten_status st = hasten_seq_truncate(c->s.seq, 0, err);
     if (!st)
-        st = hasten_step(c->s.engine, &item, 1, no_logits, NULL, interrupt_arm(), err);
+        st = hasten_step(c->s.engine, &item, 1, no_logits, NULL, c->cancel, err);
     if (st == HASTEN_ERR_CANCELLED)
         error_set(err, st, "imatrix: interrupted after %lld of %lld tokens", (long long)c->n_done,
                   (long long)c->ids.n);
@@ -170,6 +171,7 @@ static hasten_status run_chunks(struct collector *c, int32_t n_ctx, struct haste
     int32_t *chunk = mem_array((size_t)n_ctx, sizeof *chunk);
     hasten_status st = chunk ? HASTEN_OK : error_set(err, HASTEN_ERR_MEMORY, "imatrix: out of memory");
     tap_linear_input_add(c->s.engine, &tap);
+    c->cancel = interrupt_arm();
     while (c->n_done < c->ids.n && !st) {
         const int64_t left = c->ids.n - c->n_done;
         const int32_t n = left < n_ctx - head ? (int32_t)left : n_ctx - head;
@@ -238,7 +240,9 @@ static hasten_status write_entries(const struct collector *c, struct gguf_write 
     hasten_status st = gguf_write_begin(w, err);
     for (int64_t i = 0; i < gguf_n_tensors(c->s.gguf) && !st; i++)
         if (c->group_of[i] >= 0)
-            st = write_entry(w, &c->groups[c->group_of[i]], tmp, err);
+            st = interrupt_seen() ? error_set(err, HASTEN_ERR_CANCELLED,
+                                              "imatrix: interrupted while writing %s", c->args->out)
+                                  : write_entry(w, &c->groups[c->group_of[i]], tmp, err);
     mem_free(tmp);
     return st ? st : gguf_write_finish(w, err);
 }
@@ -258,8 +262,10 @@ static hasten_status write_file(const struct collector *c, int32_t n_ctx, struct
     gguf_write_strs(w, "imatrix.datasets", &dataset, 1);
     gguf_write_u32(w, "imatrix.chunk_count", (uint32_t)c->n_chunks);
     gguf_write_u32(w, "imatrix.chunk_size", (uint32_t)n_ctx);
+    interrupt_arm_writing();
     st = write_entries(c, w, err);
-    gguf_write_close(w);
+    gguf_write_close(w); /* removes what is not finished */
+    interrupt_disarm_writing();
     return st;
 }
 
@@ -295,7 +301,7 @@ static hasten_status check_output(const struct collector *c, struct hasten_error
     if (kind != FILE_MISSING && kind != FILE_REGULAR)
         return error_set(err, HASTEN_ERR_USAGE, "imatrix: the output %s is %s (expected the name of a file)",
                          c->args->out, kind == FILE_FOLDER ? "a folder" : "no regular file");
-    return HASTEN_OK;
+    return file_may_create(c->args->out, err); /* before the work, not after it */
 }
 
 static int imatrix(struct imatrix_args *a, const struct option_group *groups, const char *model)
@@ -352,5 +358,7 @@ int cmd_imatrix(const struct command *c, int argc, char **argv)
         return cli_fail(&err);
     if (!a.file || !a.out)
         return cli_usage(c, "no %s (expected -f FILE -o OUT)", a.file ? "output" : "text");
+    if (*a.out == '\0')
+        return cli_usage(c, "the output is '' (expected the name of a file)");
     return imatrix(&a, groups, model);
 }

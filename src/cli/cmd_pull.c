@@ -204,7 +204,9 @@ static hasten_status append_file(struct file *out, const char *path, struct hast
     char *data = mem_alloc(block);
     hasten_status st = data ? file_open(path, FILE_READ, &in, err) : no_memory(err);
     while (!st && got > 0) {
-        st = file_read(in, data, block, &got, err);
+        st = interrupt_seen()
+                 ? error_set(err, HASTEN_ERR_CANCELLED, "pull: interrupted (pull again to go on)")
+                 : file_read(in, data, block, &got, err);
         if (!st && got)
             st = file_write(out, data, got, err);
     }
@@ -213,21 +215,30 @@ static hasten_status append_file(struct file *out, const char *path, struct hast
     return st;
 }
 
-/* Fetches all parts and joins them into *whole (a path). */
+static hasten_status fetch_parts(const struct pull *p, struct hasten_error *err)
+{
+    struct buf part = {0};
+    hasten_status st = HASTEN_OK;
+    for (int i = 0; i < p->m->n_parts && !st; i++)
+        st = fetch_part(p, i, &part, err);
+    buf_free(&part);
+    return st;
+}
+
+/* Joins the parts, which are there, into *whole (a path). */
 static hasten_status join(const struct pull *p, struct buf *whole, struct hasten_error *err)
 {
     struct buf part = {0};
     struct file *out = NULL;
     hasten_status st = HASTEN_OK;
-    for (int i = 0; i < p->m->n_parts && !st; i++)
-        st = fetch_part(p, i, &part, err);
-    if (!st && p->m->n_parts == 1) {
-        if (buf_printf(whole, p->folder ? "%s/%s" : "%s", part.data, p->m->file))
+    if (p->m->n_parts == 1) {
+        st = fetch_part(p, 0, &part, err);
+        if (!st && buf_printf(whole, p->folder ? "%s/%s" : "%s", part.data, p->m->file))
             st = no_memory(err);
         buf_free(&part);
         return st;
     }
-    if (!st && buf_printf(whole, "%s/whole.%ld", p->work.data, (long)getpid()))
+    if (buf_printf(whole, "%s/whole.%ld", p->work.data, (long)getpid()))
         st = no_memory(err);
     if (!st)
         st = file_open(whole->data, FILE_WRITE_TRUNC, &out, err);
@@ -295,9 +306,14 @@ static hasten_status fetch(const struct pull *p, struct hasten_error *err)
     if (!st)
         st = check_room(p, err);
     if (!st)
+        st = fetch_parts(p, err); /* what a signal ends here stays, to go on with */
+    interrupt_arm_writing();      /* as long as the joined file is not in its place */
+    if (!st)
         st = join(p, &whole, err);
     if (!st)
         st = sha256_file(whole.data, hex, err);
+    if (!st && interrupt_seen())
+        st = error_set(err, HASTEN_ERR_CANCELLED, "pull %s: interrupted (pull again to go on)", p->m->name);
     if (!st && strcmp(hex, p->m->sha256) != 0) {
         clean(p, &whole);
         st = error_set(err, HASTEN_ERR_FILE, "pull %s: what the index gave has SHA-256 %s (expected %s)",
@@ -307,6 +323,9 @@ static hasten_status fetch(const struct pull *p, struct hasten_error *err)
         st = publish(p, &whole, err);
     if (!st)
         clean(p, &whole);
+    else if (p->m->n_parts > 1 && whole.data && file_exists(whole.data))
+        file_unlink(whole.data, NULL); /* the parts stay */
+    interrupt_disarm_writing();
     rmdir(p->work.data); /* succeeds only when nothing is left in it to go on with */
     buf_free(&whole);
     return st;

@@ -31,7 +31,7 @@ static const struct option_def quantize_defs[] = {
     {"imatrix", NULL, OPT_STRING, offsetof(struct quantize_args, imatrix), 0, 0, NULL, "FILE",
      "how much each column counts (hasten imatrix writes it)"},
     {"tensor", NULL, OPT_LIST, offsetof(struct quantize_args, tensors), 0, 0, NULL, "PATTERN=FORMAT",
-     "another format for matrices by name (* any, ? one character); repeatable"},
+     "another format for matrices by name (* any, ? one character); repeatable, the last match wins"},
     {"pure", NULL, OPT_FLAG, offsetof(struct quantize_args, pure), 0, 0, NULL, NULL,
      "every matrix in one format, embedding and head too"},
     {"threads", "t", OPT_INT, offsetof(struct quantize_args, n_threads), 0, LIMIT_THREADS, "0", "N",
@@ -135,10 +135,17 @@ static hasten_status check_imatrix(struct quantize *q, struct hasten_error *err)
 
 static hasten_status read_rules(struct quantize *q, struct hasten_error *err)
 {
-    struct gguf_str arch = {"", 0};
+    static const char imatrix[] = "imatrix";
+    struct gguf_str arch = {"", 0}, type = {"", 0};
     uint32_t n_layer = 0, n_parts = 1;
     char key[128];
-    hasten_status st = gguf_opt_str(q->in, "general.architecture", &arch, err);
+    hasten_status st = gguf_opt_str(q->in, "general.type", &type, err);
+    if (!st && type.len == sizeof imatrix - 1 && memcmp(type.data, imatrix, type.len) == 0)
+        st = error_set(err, HASTEN_ERR_FILE,
+                       "%s: general.type: found 'imatrix' (expected a model; --imatrix takes this file)",
+                       q->in_path.data);
+    if (!st)
+        st = gguf_opt_str(q->in, "general.architecture", &arch, err);
     if (!st && arch.len < 64) {
         snprintf(key, sizeof key, "%.*s.block_count", (int)arch.len, arch.data);
         st = gguf_opt_u32(q->in, key, &n_layer, err);
@@ -264,7 +271,7 @@ static hasten_status convert_one(struct quantize *q, int64_t i, struct hasten_er
 static hasten_status run(struct quantize *q, struct hasten_error *err)
 {
     q->t0 = clock_now_ns();
-    interrupt_arm(); /* as long as there is a file that must not be left behind */
+    interrupt_arm_writing(); /* as long as there is a file that must not be left behind */
     hasten_status st = write_header(q, err);
     if (!st)
         st = pool_create(cli_threads(q->args->n_threads, q->ui), &q->pool, err);
@@ -277,7 +284,7 @@ static hasten_status run(struct quantize *q, struct hasten_error *err)
         st = gguf_write_finish(q->out, err);
     gguf_write_close(q->out); /* removes what is not finished */
     q->out = NULL;
-    interrupt_disarm();
+    interrupt_disarm_writing();
     return st;
 }
 
@@ -337,12 +344,14 @@ static hasten_status check_output(const struct quantize *q, struct hasten_error 
                              "quantize: the output %s is the input %s (expected another file)", q->out_path,
                              inputs[i]);
     const enum file_kind kind = file_kind(q->out_path);
+    if (*q->out_path == '\0')
+        return error_set(err, HASTEN_ERR_USAGE, "quantize: the output is '' (expected the name of a file)");
     if (strcmp(q->out_path, "-") == 0)
         return error_set(err, HASTEN_ERR_USAGE, "quantize: the output is - (expected the name of a file)");
     if (kind != FILE_MISSING && kind != FILE_REGULAR)
         return error_set(err, HASTEN_ERR_USAGE, "quantize: the output %s is %s (expected the name of a file)",
                          q->out_path, kind == FILE_FOLDER ? "a folder" : "no regular file");
-    return HASTEN_OK;
+    return file_may_create(q->out_path, err);
 }
 
 static hasten_status read_arguments(struct quantize *q, const char *type, struct hasten_error *err)
@@ -375,7 +384,7 @@ static int quantize(struct quantize *q, const struct option_positionals *pos)
 {
     struct hasten_error err;
     hasten_status st = read_arguments(q, pos->items[2], &err);
-    if (!st)
+    if (!st && *q->out_path) /* '' is refused before anything is looked for */
         st = model_resolve(pos->items[0], &q->in_path, &err);
     if (!st)
         st = check_output(q, &err);

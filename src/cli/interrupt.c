@@ -1,7 +1,11 @@
-/* Ctrl-C. A signal handler can reach nothing but static storage, so the flag here is the one piece of mutable
- * global state of the command (the library has none). While armed, the first SIGINT sets the flag, which the
- * engine polls; a second one before the flag is cleared ends the process with 130. Arming nests: a chat stays armed
- * from end to end, so that no Ctrl-C finds the program without a handler. */
+/* Ctrl-C, and the other ends that must not leave half a file. A signal handler can reach nothing but static storage,
+ * so what is here is the one piece of mutable global state of the command (the library has none). While armed, the
+ * first SIGINT sets the flag, which the engine polls; a second one before the flag is cleared ends the process with
+ * 130. Arming nests: a chat stays armed from end to end, so that no Ctrl-C finds the program without a handler.
+ *
+ * While a file is being written, SIGTERM, SIGHUP and SIGPIPE set the flag too, any number of times; when the writing
+ * is over and the file is removed, the process ends by the first of them, as it would have at once without a file.
+ * One that the parent had ignored (nohup) stays ignored. */
 #include "cli/cli.h"
 #include <signal.h>
 #include <string.h>
@@ -9,6 +13,12 @@
 
 static volatile int flag;
 static int depth; /* arms not yet disarmed */
+
+static const int ends[] = {SIGTERM, SIGHUP, SIGPIPE};
+#define N_ENDS (sizeof ends / sizeof *ends)
+static volatile sig_atomic_t ended_by; /* the first of them that came; 0: none */
+static bool caught[N_ENDS];
+static int writers; /* writings not yet over */
 
 static void on_interrupt(int sig)
 {
@@ -18,21 +28,28 @@ static void on_interrupt(int sig)
     flag = 1;
 }
 
-static void set_handler(void (*fn)(int))
+static void on_end(int sig)
+{
+    if (!ended_by)
+        ended_by = sig;
+    flag = 1;
+}
+
+static void set_handler(int sig, void (*fn)(int))
 {
     struct sigaction sa;
     memset(&sa, 0, sizeof sa);
     sa.sa_handler = fn;
     sa.sa_flags = SA_RESTART; /* a write in progress goes on; who must wake up waits with pselect */
     sigemptyset(&sa.sa_mask);
-    sigaction(SIGINT, &sa, NULL);
+    sigaction(sig, &sa, NULL);
 }
 
 const volatile int *interrupt_arm(void)
 {
     if (depth++ == 0) {
         flag = 0;
-        set_handler(on_interrupt);
+        set_handler(SIGINT, on_interrupt);
     }
     return &flag;
 }
@@ -40,7 +57,33 @@ const volatile int *interrupt_arm(void)
 void interrupt_disarm(void)
 {
     if (--depth == 0)
-        set_handler(SIG_DFL);
+        set_handler(SIGINT, SIG_DFL);
+}
+
+const volatile int *interrupt_arm_writing(void)
+{
+    interrupt_arm();
+    if (writers++ > 0)
+        return &flag;
+    for (size_t i = 0; i < N_ENDS; i++) {
+        struct sigaction now;
+        caught[i] = sigaction(ends[i], NULL, &now) == 0 && now.sa_handler == SIG_DFL;
+        if (caught[i])
+            set_handler(ends[i], on_end);
+    }
+    return &flag;
+}
+
+void interrupt_disarm_writing(void)
+{
+    interrupt_disarm();
+    if (--writers > 0)
+        return;
+    for (size_t i = 0; i < N_ENDS; i++)
+        if (caught[i])
+            set_handler(ends[i], SIG_DFL);
+    if (ended_by)
+        raise(ended_by);
 }
 
 bool interrupt_seen(void)

@@ -39,7 +39,9 @@ static const struct command commands[] = {
      cmd_bench},
     {"quantize", "IN OUT TYPE [--imatrix FILE] [--tensor PATTERN=FORMAT]",
      "write a model in other block formats",
-     "TYPE: F32 F16 BF16 Q8_0 Q6_K Q5_0 Q5_1 Q5_K_S Q5_K_M Q4_0 Q4_1 Q4_K_S Q4_K_M Q3_K_S Q3_K_M Q3_K_L Q2_K.\n"
+     "TYPE: F32 F16 BF16 Q8_0 Q6_K Q5_0 Q5_1 Q5_K_S Q5_K_M Q4_0 Q4_1 Q4_K_S Q4_K_M Q3_K_S Q3_K_M Q3_K_L Q2_K;\n"
+     "Q3_K, Q4_K and Q5_K mean Q3_K_M, Q4_K_M and Q5_K_M. FORMAT of --tensor: F32 F16 BF16 Q8_0 Q6_K Q5_K Q5_0 Q5_1\n"
+     "Q4_K Q4_0 Q4_1 Q3_K Q2_K; of several patterns that match a matrix the last wins.\n"
      "Vectors stay F32; below six bits the token embedding and the head get Q6_K. Rows that are no multiple of 256\n"
      "fall back: Q2_K and Q3_K to Q4_0, Q4_K to Q5_0, Q5_K to Q5_1, Q6_K to Q8_0. A matrix that is in its format\n"
      "already is copied bit for bit. OUT appears when it is complete; -v shows each tensor with its relative error.\n",

@@ -4,11 +4,14 @@ quantisers, which round plainly, do worse. Imports of importance matrices in lla
 
     test_quantize.py HASTEN MAKE_TINY"""
 
+import fcntl
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 import gguf
@@ -92,7 +95,7 @@ class Quantize(unittest.TestCase):
                 theirs += float(((plain - x) ** 2).sum())
             self.assertLess(ours, share * theirs, kind)
 
-    def importance(self, name, h, count=8.0):
+    def importance(self, name, h, count=8.0, said=None):
         """A file in the layout of llama.cpp, written by the package."""
         w = gguf.GGUFWriter(self.path("imatrix"), arch="", use_temp_file=False)
         w.kv_data[0].clear()
@@ -101,7 +104,7 @@ class Quantize(unittest.TestCase):
         w.add_uint32("imatrix.chunk_count", 3)
         w.add_uint32("imatrix.chunk_size", 512)
         w.add_tensor(name + ".in_sum2", (h * count).astype(np.float32).reshape(1, -1))
-        w.add_tensor(name + ".counts", np.array([[count]], np.float32))
+        w.add_tensor(name + ".counts", np.array([[count if said is None else said]], np.float32))
         w.write_header_to_file()
         w.write_kv_data_to_file()
         w.write_tensors_to_file()
@@ -146,15 +149,89 @@ class Quantize(unittest.TestCase):
     def test_hostile_importance(self):
         name = "blk.0.ffn_up.weight"
         k = floats(tensors(self.model)[name]).shape[1]
-        strange = np.resize(np.array([np.nan, np.inf, -1, 0, 1e-45, 3e38, 1], np.float32), k)
+        strange = np.resize(np.array([0, 1e-45, 3e38, 1e-30, 1], np.float32), k)
         for kind in ("Q2_K", "Q4_K_S", "Q8_0", "Q4_1"):
-            for count in (1.0, 0.0, -1.0, np.inf, np.nan):
-                with np.errstate(all="ignore"):
-                    file = self.importance(name, strange, count)
+            for count in (1.0, 0.0, 1e-45, 0.5, 3e38):
+                file = self.importance(name, strange, 1.0, count)
                 report = quantize(self.model, self.path("q"), kind, "--imatrix", file)
                 self.assertLess(report["relative_error"], 0.5, kind)
                 for t in tensors(self.path("q")).values():
                     self.assertTrue(np.isfinite(floats(t)).all(), t.name)
+
+    def test_damaged_importance(self):
+        """A sum or a count that nothing can have measured: the entry and the index are named, the old file stays."""
+        name = "blk.0.ffn_up.weight"
+        good = np.ones(floats(tensors(self.model)[name]).shape[1], np.float32)
+        with open(self.path("q"), "w") as f:
+            f.write("old")
+        for value in (np.nan, np.inf, -np.inf, -1, -1e-45):
+            bad = good.copy()
+            bad[37] = value
+            for sums, count, where in ((bad, 1.0, f"'{name}.in_sum2': value 37 is "),
+                                       (good, value, f"'{name}.counts': value 0 is ")):
+                file = self.importance(name, sums, 1.0, count)
+                r = subprocess.run([HASTEN, "quantize", self.model, self.path("q"), "Q4_0", "--imatrix", file],
+                                   capture_output=True, text=True)
+                self.assertEqual(r.returncode, 3, r.stderr)
+                self.assertIn(where, r.stderr)
+                self.assertEqual(r.stderr.count("\n"), 1)
+        with open(self.path("q")) as f:
+            self.assertEqual(f.read(), "old")
+
+    def wait_for_part(self, p):
+        until = time.monotonic() + 60
+        while not any(n.endswith(".part") for n in os.listdir(self.folder.name)):
+            self.assertIsNone(p.poll(), "it ended before it began to write")
+            self.assertLess(time.monotonic(), until)
+            time.sleep(0.002)
+
+    def test_ended_half_way(self):
+        """-v into a pipe that is full holds it up after the first tensor. However it is ended then, the old file stays
+        and nothing beside it; a signal that was ignored (nohup) stays so."""
+        out = self.path("out.gguf")
+        for sig, status in ((signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM), (signal.SIGHUP, -signal.SIGHUP),
+                            (signal.SIGPIPE, -signal.SIGPIPE), (None, 0)):
+            with open(out, "w") as f:
+                f.write("old")
+            before = sorted(os.listdir(self.folder.name))
+            read, write = os.pipe()
+            os.set_blocking(write, False)
+            filled = 0
+            try:
+                while True:
+                    filled += os.write(write, b"x" * 512)
+            except BlockingIOError:
+                os.set_blocking(write, True)
+            p = subprocess.Popen([HASTEN, "quantize", self.model, out, "Q8_0", "-v", "-t", "1"], stderr=write,
+                                 preexec_fn=None if sig else lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+            os.close(write)
+            self.wait_for_part(p)
+            if sig == signal.SIGPIPE:
+                os.close(read)
+            else:
+                p.send_signal(sig or signal.SIGHUP)
+                time.sleep(0.05)
+                while os.read(read, 1 << 16):
+                    pass
+                os.close(read)
+            self.assertEqual(p.wait(60), status, sig)
+            self.assertEqual(sorted(os.listdir(self.folder.name)), before)
+            if sig:
+                with open(out) as f:
+                    self.assertEqual(f.read(), "old")
+        self.assertEqual(gguf.GGUFReader(out).fields["general.file_type"].contents(), 7)
+
+    def test_logits_ended_half_way(self):
+        with open(self.path("text"), "w") as f:
+            f.write("The sums of squares of what each column is multiplied by. " * 20000)
+        before = sorted(os.listdir(self.folder.name))
+        for sig in (signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
+            p = subprocess.Popen([HASTEN, "eval", self.model, "--ppl", self.path("text"), "-c", "64", "-t", "1", "-q",
+                                  "--logits", self.path("rows")], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            self.wait_for_part(p)
+            p.send_signal(sig)
+            self.assertEqual(p.wait(60), -sig)
+            self.assertEqual(sorted(os.listdir(self.folder.name)), before)
 
 
 if __name__ == "__main__":

@@ -9,3 +9,4 @@ echo '[1]' >ids
 hasten eval $TINY/llama.gguf --ids ids; echo $?
 hasten eval $TINY/llama.gguf --ppl missing; echo $?
 hasten eval $TINY/llama.gguf --ppl f --logits no/such/folder/out; echo $?
+hasten eval $TINY/llama.gguf --ppl f --logits ''; echo $?

@@ -20,6 +20,8 @@ mkdir folder
 try $M folder Q8_0
 try $M - Q8_0
 try $M /dev/null Q8_0
+try $M '' Q8_0
+try missing.gguf '' Q8_0
 try $M no/such/out.gguf Q8_0
 try $M out.gguf Q8_0 --tensor blk
 try $M out.gguf Q8_0 --tensor =Q4_0
