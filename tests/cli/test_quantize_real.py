@@ -21,7 +21,7 @@ N_VOCAB = 49152
 
 
 def hasten(*args):
-    r = subprocess.run([HASTEN, *args], capture_output=True, stdin=subprocess.DEVNULL, timeout=400)
+    r = subprocess.run([HASTEN, *args], capture_output=True, stdin=subprocess.DEVNULL, timeout=800)
     if r.returncode:
         raise AssertionError(f"{args}: {r.stderr.decode()}")
     return r
