@@ -143,6 +143,26 @@ class Pull(unittest.TestCase):
         self.assertIn("interrupted", err)
         self.assertFalse(self.files())
 
+    def test_ended_while_joining(self):
+        """A first part that is a pipe holds the joining up: the joined file goes, the parts stay."""
+        work = self.cache / "models" / ".fetch-gemma3-270m"
+        work.mkdir(parents=True)
+        os.mkfifo(work / "part00")
+        for i in (1, 2, 3):
+            (work / f"part{i:02}").write_text("part")
+        parts = sorted(os.listdir(work))
+        for sig, status in ((signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM), (signal.SIGHUP, -signal.SIGHUP)):
+            p = subprocess.Popen([HASTEN, "pull", "gemma3-270m"], env=self.environment, stderr=subprocess.DEVNULL)
+            until = time.monotonic() + 60
+            while sorted(os.listdir(work)) == parts:
+                self.assertIsNone(p.poll(), "it ended before it began to join")
+                self.assertLess(time.monotonic(), until)
+                time.sleep(0.002)
+            p.send_signal(sig)
+            os.close(os.open(work / "part00", os.O_WRONLY))  # waits for the reader
+            self.assertEqual(p.wait(60), status)
+            self.assertEqual(sorted(os.listdir(work)), parts)
+
 
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1])

@@ -78,12 +78,12 @@ class RealModel(unittest.TestCase):
 
     def test_importance_helps(self):
         """Measured on prose, calibrated on program text: Q4_0 everywhere."""
-        reference = log_probabilities(MODEL, 385)
+        reference = log_probabilities(MODEL, 257)
         hasten("imatrix", MODEL, "-f", CODE, "-o", self.path("imatrix"), "--head")
         kl = {}
         for use in (False, True):
             hasten("quantize", MODEL, self.path("q"), "Q4_0", "--pure", *(["--imatrix", self.path("imatrix")] if use else []))
-            q = log_probabilities(self.path("q"), 385)
+            q = log_probabilities(self.path("q"), 257)
             kl[use] = float((np.exp(reference) * (reference - q)).sum(axis=1).mean())
         print(f"mean KL: {kl[False]:.4f} plain, {kl[True]:.4f} with importance", file=sys.stderr)
         self.assertLess(kl[True], 0.95 * kl[False])
