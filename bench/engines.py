@@ -3,6 +3,7 @@ programs, the settings worth trying, and how to read what they print. Nothing he
 
 A test gives one or more metrics: tokens per second, but for start_ms (milliseconds) and rss_mib (MiB)."""
 
+import contextlib
 import json
 import os
 import re
@@ -31,17 +32,21 @@ def call(command, timeout, env=None):
         began = time.monotonic()
         process = subprocess.Popen(command, stdout=out, stderr=err, stdin=subprocess.DEVNULL, env=env)
         status, rss = None, 0
-        while status is None:
-            pid, code, usage = os.wait4(process.pid, os.WNOHANG)
-            if pid:
-                status, rss = os.waitstatus_to_exitcode(code), usage.ru_maxrss / 1024
-            elif time.monotonic() - began > timeout:
+        try:
+            while status is None:
+                pid, code, usage = os.wait4(process.pid, os.WNOHANG)
+                if pid:
+                    status, rss = os.waitstatus_to_exitcode(code), usage.ru_maxrss / 1024
+                elif time.monotonic() - began > timeout:
+                    raise Failed(f"no answer within {timeout:.0f} s")
+                else:
+                    time.sleep(0.002)
+        except BaseException:  # an engine does not outlive a script that was interrupted
+            with contextlib.suppress(ChildProcessError):
                 process.kill()
                 os.wait4(process.pid, 0)
-                process.returncode = -9
-                raise Failed(f"no answer within {timeout:.0f} s")
-            else:
-                time.sleep(0.002)
+            process.returncode = -9
+            raise
         seconds = time.monotonic() - began
         process.returncode = status
         texts = []

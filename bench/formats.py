@@ -10,7 +10,6 @@ A TYPE ending in ! is written with --pure; FORMAT@PATTERN leaves all in F32 but 
 importance matrix of that text. KL(F32 || type) is the mean over the scored tokens, in nats; "top-1" is how often
 both name the same token first."""
 
-import argparse
 import json
 import math
 import os
@@ -19,6 +18,10 @@ import sys
 import tempfile
 
 import numpy as np
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import script  # noqa: E402
 
 
 def run(args):
@@ -81,16 +84,17 @@ def as_it_is(a):
 
 
 def main():
-    p = argparse.ArgumentParser()
-    for name in ("hasten", "model", "text"):
-        p.add_argument(name)
-    p.add_argument("--tokens", type=int, default=1025)
-    p.add_argument("--ctx", type=int, default=512)
-    p.add_argument("--calibration")
-    p.add_argument("--calibration-tokens", type=int, default=8192)
-    p.add_argument("--work", default=None)
-    p.add_argument("--keep", action="append", default=[], metavar="PATTERN=FORMAT")
-    p.add_argument("types", nargs="+")
+    p = script.Parser(description="What each block format costs a model, as a Markdown table.")
+    p.add_argument("hasten", metavar="HASTEN", help="the program")
+    p.add_argument("model", metavar="MODEL", help="a GGUF file, or a name in the cache")
+    p.add_argument("text", metavar="TEXT", help="the file that is scored")
+    p.add_argument("--tokens", type=script.positive, default=1025, metavar="N", help="of the text [1025]")
+    p.add_argument("--ctx", type=script.positive, default=512, metavar="N", help="of a window [512]")
+    p.add_argument("--calibration", metavar="TEXT2", help="a second row for each type, with an importance matrix of this text")
+    p.add_argument("--calibration-tokens", type=script.positive, default=8192, metavar="N", help="of that text [8192]")
+    p.add_argument("--work", metavar="DIR", help="where the files lie for the time of the run [the system's]")
+    p.add_argument("--keep", action="append", default=[], metavar="PATTERN=FORMAT", help="matrices of other formats; repeatable")
+    p.add_argument("types", nargs="+", metavar="TYPE", help="a format or a mix; Q4_0! is pure, Q4_0@PATTERN those matrices alone")
     a = p.parse_args()
     with tempfile.TemporaryDirectory(dir=a.work) as work:
         n_vocab = run([a.hasten, "info", a.model, "--json"])["n_vocab"]
@@ -130,4 +134,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    script.run(main)

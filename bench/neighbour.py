@@ -7,7 +7,6 @@ as many threads as cores. Ours, and the peers that are there.
 Everything runs on the first two CPUs this process may use. Each pair measures every engine in every state, in turning
 order; shares are of the same pair's quiet figure."""
 
-import argparse
 import os
 import subprocess
 import sys
@@ -17,6 +16,7 @@ sys.path[:0] = [HERE, os.path.join(HERE, "peers")]
 
 from compare import find_model, say  # noqa: E402
 from engines import Failed, Hasten, find_peers  # noqa: E402
+from script import Parser, positive, run  # noqa: E402
 from store import Store, now  # noqa: E402
 
 STATES = ["quiet", "one loop", "two loops", "oversubscribed"]
@@ -54,13 +54,13 @@ def setting_of(store, engine, test, model):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("model", nargs="?", default="qwen-0.5b")
-    parser.add_argument("--pairs", type=int, default=3)
-    parser.add_argument("-n", type=int, default=32, help="tokens decoded [32]")
-    parser.add_argument("--no-peers", action="store_true")
-    parser.add_argument("--hasten", default=os.path.join(HERE, "../build/release/hasten"))
-    parser.add_argument("--out", default=os.path.join(HERE, "../build/bench/results.jsonl"))
+    parser = Parser(description="Speed beside other work, as a share of quiet.")
+    parser.add_argument("model", nargs="?", default="qwen-0.5b", metavar="MODEL",
+                        help="a GGUF file, or a name in the cache [qwen-0.5b]")
+    parser.add_argument("--pairs", type=positive, default=3, metavar="N", help="how often each state is measured [3]")
+    parser.add_argument("-n", type=positive, default=32, metavar="N", help="tokens decoded [32]")
+    parser.add_argument("--no-peers", action="store_true", help="measure Hasten alone")
+    parser.add_common()
     args = parser.parse_args()
     store = Store(args.out, args.hasten, say)
     path, model = find_model(args.hasten, args.model)
@@ -82,4 +82,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    run(main, "interrupted; the same command goes on where it stopped")

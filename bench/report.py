@@ -6,8 +6,6 @@
 For each test: our median, its share of the limits of the same run, each peer's median and the median of the paired
 ratios with their range (larger than 1: we are faster, or smaller in memory)."""
 
-import argparse
-import json
 import os
 import statistics
 import sys
@@ -15,7 +13,8 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from engines import LOWER_IS_BETTER  # noqa: E402
-from store import best_limits, limit_speeds  # noqa: E402
+from script import Parser, run, stop  # noqa: E402
+from store import best_limits, limit_speeds, read_lines  # noqa: E402
 
 TITLES = [("prefill", "Prefill of 512 tokens", "tokens/s"), ("decode", "Decode", "tokens/s"),
           ("batch4", "Decode of 4 sequences, total", "tokens/s"), ("batch16", "Decode of 16 sequences, total", "tokens/s"),
@@ -30,8 +29,9 @@ STATES = ["quiet", "one loop", "two loops", "oversubscribed"]
 
 class Results:
     def __init__(self, path):
-        with open(path) as f:
-            self.lines = [json.loads(line) for line in f if line.strip()]
+        self.lines = read_lines(path)
+        if not self.find(kind="run"):
+            stop(3, f"{path} says of no run what was measured (expected a line of kind \"run\")")
 
     def find(self, **wanted):
         return [line for line in self.lines if all(line.get(k) == v for k, v in wanted.items())]
@@ -180,10 +180,10 @@ def head(results, command, limits, out):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("results")
-    parser.add_argument("-o", "--out")
-    parser.add_argument("--command", default="make bench")
+    parser = Parser(description=__doc__.split("\n")[0])
+    parser.add_argument("results", metavar="RESULTS.jsonl", help="what a run left")
+    parser.add_argument("-o", "--out", metavar="FILE", help="also write it there")
+    parser.add_argument("--command", default="make bench", help="the command to name in it [make bench]")
     args = parser.parse_args()
     results = Results(args.results)
     limits = best_limits(results)
@@ -202,4 +202,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

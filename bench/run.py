@@ -6,16 +6,17 @@
 Says before it starts about how long it will take. An interrupted run goes on where it stopped (build/bench/). Without
 peers their columns are missing, and the report says so. The models must be in the cache (scripts/models)."""
 
-import argparse
 import os
+import signal
 import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "peers")]
 
-from compare import DEFAULT_TESTS  # noqa: E402
-from engines import DEPTHS, find_peers  # noqa: E402
+from compare import DEFAULT_TESTS, test_names  # noqa: E402
+from engines import DEPTHS, TESTS, find_peers  # noqa: E402
+from script import Parser, need_program, positive, run  # noqa: E402
 
 MODELS = "smollm2,gemma3-270m,qwen-0.5b,qwen-1.5b"
 # Seconds of one process on two slow cores, about: (ours, a peer), for a model of 0.5 billion parameters.
@@ -44,23 +45,49 @@ def names(value):
     return ",".join(os.path.basename(part) for part in str(value).split(","))
 
 
+def step(command):
+    """Runs a script to its end; when this one is ended first, so is that one, with all that it has started."""
+    child = subprocess.Popen([sys.executable, *command], start_new_session=True)
+    try:
+        return child.wait()
+    finally:
+        if child.poll() is None:
+            os.killpg(child.pid, signal.SIGTERM)
+            child.wait()
+
+
+def end(number, frame):
+    sys.exit(128 + number)
+
+
+def parse_args():
+    parser = Parser(description=__doc__.split("\n")[0])
+    parser.add_argument("--models", default=MODELS, metavar="M,...", help=f"files, or names in the cache [{MODELS}]")
+    parser.add_argument("--pairs", type=positive, default=5, metavar="N",
+                        help="how often each engine is measured [5]; the neighbour at most 3 times")
+    parser.add_argument("--tests", type=test_names, default=DEFAULT_TESTS, metavar="T,...",
+                        help=f"of {', '.join(TESTS)} [all but depth32k]")
+    parser.add_argument("--depth-models", default="qwen-0.5b", metavar="M,...",
+                        help="models of the tests at depth [qwen-0.5b]")
+    parser.add_argument("--no-neighbour", action="store_true", help="leave out the measurement beside other work")
+    parser.add_common()
+    parser.add_argument("--report", metavar="FILE", default=os.path.join(HERE, "../docs/performance.md"),
+                        help="the tables, as Markdown [docs/performance.md]")
+    return parser, parser.parse_args()
+
+
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--models", default=MODELS)
-    parser.add_argument("--pairs", type=int, default=5)
-    parser.add_argument("--tests", default=DEFAULT_TESTS)
-    parser.add_argument("--depth-models", default="qwen-0.5b")
-    parser.add_argument("--no-neighbour", action="store_true")
-    parser.add_argument("--hasten", default=os.path.join(HERE, "../build/release/hasten"))
-    parser.add_argument("--out", default=os.path.join(HERE, "../build/bench/results.jsonl"))
-    parser.add_argument("--report", default=os.path.join(HERE, "../docs/performance.md"))
-    args = parser.parse_args()
+    parser, args = parse_args()
+    need_program(args.hasten)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, end)
     models, tests = args.models.split(","), args.tests.split(",")
     peers, missing = find_peers()
     about = minutes(models, [t for t in tests if t in SECONDS], args.pairs, len(peers), args.depth_models.split(","),
                     not args.no_neighbour)
-    print(f"bench: {len(models)} models, {args.pairs} pairs, peers: {', '.join(p.name for p in peers) or 'none'}; about "
-          f"{about:.0f} minutes on two cores; a second call goes on where the first stopped", file=sys.stderr, flush=True)
+    counts = [f"{n} {what}{'s' * (n > 1)}" for n, what in ((len(models), "model"), (args.pairs, "pair"))]
+    print(f"bench: {', '.join(counts)}, peers: {', '.join(p.name for p in peers) or 'none'}; about {about:.0f} minutes on two "
+          "cores; a second call goes on where the first stopped", file=sys.stderr, flush=True)
     common = ["--hasten", args.hasten, "--out", args.out]
     steps = [[os.path.join(HERE, "peers", "compare.py"), *common, "--pairs", str(args.pairs), "--tests", args.tests,
               "--depth-models", args.depth_models, *models]]
@@ -69,12 +96,13 @@ def main():
         steps.append([os.path.join(HERE, "neighbour.py"), *common, "--pairs", str(min(3, args.pairs)), model])
     shown = [f"--{name} {names(getattr(args, name.replace('-', '_')))}" for name in ("models", "pairs", "tests", "depth-models")
              if getattr(args, name.replace("-", "_")) != parser.get_default(name.replace("-", "_"))]
-    command = " ".join(["bench/run.py", *shown, *(["--no-neighbour"] if args.no_neighbour else [])])
-    steps.append([os.path.join(HERE, "report.py"), args.out, "-o", args.report, "--command", command])
-    for step in steps:
-        if subprocess.run([sys.executable, *step]).returncode:
-            sys.exit(1)
+    shown_command = " ".join(["bench/run.py", *shown, *(["--no-neighbour"] if args.no_neighbour else [])])
+    steps.append([os.path.join(HERE, "report.py"), args.out, "-o", args.report, "--command", shown_command])
+    for command in steps:
+        status = step(command)
+        if status:  # it has said why
+            sys.exit(status if status > 0 else 128 - status)
 
 
 if __name__ == "__main__":
-    main()
+    run(main, "interrupted; the same command goes on where it stopped")

@@ -8,24 +8,55 @@ import datetime
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
+
+from script import need_program, stop
 
 
 def now():
     return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
+def read_lines(path):
+    """The objects of a file of JSON lines."""
+    lines = []
+    for number, text in enumerate(Path(path).read_text(errors="replace").splitlines(), 1):
+        try:
+            line = json.loads(text) if text.strip() else None
+        except ValueError:
+            line = text
+        if line is not None and not isinstance(line, dict):
+            stop(3, f"{path}: line {number} is no JSON object (expected the results of a run; remove the line or the file)")
+        if line is not None:
+            lines.append(line)
+    return lines
+
+
+def ask(hasten, *args):
+    """What `hasten ARGS --json` says."""
+    r = subprocess.run([hasten, *args, "--json"], capture_output=True, text=True)
+    try:
+        answer = json.loads(r.stdout)
+    except ValueError:
+        answer = None
+    if r.returncode or not isinstance(answer, dict):
+        said = " ".join(r.stderr.split()) or "no JSON"
+        stop(r.returncode if r.returncode > 0 else 3, f"{hasten} {' '.join(args)}: {said[-300:]}")
+    return answer
+
+
 class Store:
     def __init__(self, path, hasten, say):
         self.path, self.lines = Path(path), []
-        limits = json.loads(subprocess.run([hasten, "doctor", "--json"], capture_output=True, text=True,
-                                           check=True).stdout)
+        hasten = shutil.which(need_program(hasten))
+        limits = ask(hasten, "doctor")
         digest = hashlib.sha256(Path(hasten).read_bytes()).hexdigest()[:16]
         self.head = {"kind": "run", "hasten": digest, "cpu": limits["cpu"], "kernels": limits["kernels"],
                      "version": limits["version"], "cpus": len(os.sched_getaffinity(0)), "date": now()}
         if self.path.exists():
-            self.lines = [json.loads(line) for line in self.path.read_text().splitlines() if line.strip()]
+            self.lines = read_lines(self.path)
         same = self.lines and all(self.lines[0].get(k) == self.head[k] for k in ("hasten", "cpu", "cpus"))
         if self.lines and not same:
             aside = self.path.with_name(f"{self.path.stem}-{datetime.datetime.now():%Y%m%d-%H%M%S}.jsonl")
@@ -48,9 +79,8 @@ class Store:
         return [line for line in self.lines if all(line.get(k) == v for k, v in wanted.items())]
 
     def measure_limits(self, hasten, threads):
-        out = subprocess.run([hasten, "bench", "--roofline", "--json", "-t", str(threads)], capture_output=True,
-                             text=True, check=True).stdout
-        self.add({"kind": "limits", "limits": json.loads(out), "date": now()})
+        limits = ask(hasten, "bench", "--roofline", "-t", str(threads))
+        self.add({"kind": "limits", "limits": limits, "date": now()})
 
 
 def best_limits(store):

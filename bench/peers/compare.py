@@ -11,7 +11,6 @@ asked for."""
 import argparse
 import math
 import os
-import subprocess
 import sys
 import time
 
@@ -19,7 +18,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 
 from engines import DEPTHS, LOWER_IS_BETTER, TESTS, Failed, Hasten, find_peers  # noqa: E402
-from store import Store, now  # noqa: E402
+from script import Parser, positive, run  # noqa: E402
+from store import Store, ask, now  # noqa: E402
 
 DEFAULT_TESTS = "prefill,decode,batch4,batch16,depth8k,start"
 TIMEOUT = 900  # of one process
@@ -33,11 +33,15 @@ def find_model(hasten, name):
     """The path that `hasten` opens for a name, and its short name."""
     if os.path.exists(name):
         return name, os.path.basename(name)
-    r = subprocess.run([hasten, "info", name, "--json"], capture_output=True, text=True)
-    if r.returncode:
-        sys.exit(f"compare.py: {name}: {r.stderr.strip()}")
-    import json
-    return json.loads(r.stdout)["path"], name
+    return ask(hasten, "info", name)["path"], name
+
+
+def test_names(text):
+    """The type of --tests: the text as it is, of known names."""
+    for name in text.split(","):
+        if name not in TESTS:
+            raise argparse.ArgumentTypeError(f"unknown test '{name}' (expected {', '.join(TESTS)})")
+    return text
 
 
 def goodness(metrics):
@@ -104,20 +108,19 @@ class Comparison:
 
 
 def parse_args():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("models", nargs="+", metavar="MODEL")
-    parser.add_argument("--pairs", type=int, default=5)
-    parser.add_argument("--tests", default=DEFAULT_TESTS)
-    parser.add_argument("--depth-models", default="qwen-0.5b", help="models of the tests at depth [qwen-0.5b]")
-    parser.add_argument("--threads", "-t", type=int, default=min(2, len(os.sched_getaffinity(0))))
-    parser.add_argument("-n", type=int, default=64, help="tokens decoded [64]")
-    parser.add_argument("--hasten", default=os.path.join(HERE, "../../build/release/hasten"))
-    parser.add_argument("--out", default=os.path.join(HERE, "../../build/bench/results.jsonl"))
+    parser = Parser(description=__doc__.split("\n")[0])
+    parser.add_argument("models", nargs="+", metavar="MODEL", help="a GGUF file, or a name in the cache")
+    parser.add_argument("--pairs", type=positive, default=5, metavar="N", help="how often each engine is measured [5]")
+    parser.add_argument("--tests", type=test_names, default=DEFAULT_TESTS, metavar="T,...",
+                        help=f"of {', '.join(TESTS)} [all but depth32k]")
+    parser.add_argument("--depth-models", default="qwen-0.5b", metavar="M,...",
+                        help="models of the tests at depth [qwen-0.5b]")
+    parser.add_argument("--threads", "-t", type=positive, default=min(2, len(os.sched_getaffinity(0))), metavar="N",
+                        help="of every engine [two, or one where there is one CPU]")
+    parser.add_argument("-n", type=positive, default=64, metavar="N", help="tokens decoded [64]")
+    parser.add_common()
     args = parser.parse_args()
     args.tests = args.tests.split(",")
-    unknown = [t for t in args.tests if t not in TESTS]
-    if unknown:
-        sys.exit(f"compare.py: unknown test '{unknown[0]}' (expected {', '.join(TESTS)})")
     return args
 
 
@@ -131,8 +134,7 @@ def main():
             store.add({"kind": "note", "text": sentence})
     comparison = Comparison(args, store, [Hasten(args.hasten), *peers])
     deep = args.depth_models.split(",")
-    for name in args.models:
-        path, model = find_model(args.hasten, name)
+    for name, (path, model) in zip(args.models, [find_model(args.hasten, name) for name in args.models]):
         store.measure_limits(args.hasten, args.threads)
         for test in args.tests:
             if test not in DEPTHS or name in deep or model in deep:
@@ -141,4 +143,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    run(main, "interrupted; the same command goes on where it stopped")

@@ -7,8 +7,10 @@ resuming, ratios, failures, missing peers.
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 import unittest
 from pathlib import Path
 
@@ -151,12 +153,92 @@ class Scripts(unittest.TestCase):
         r = script("report.py", self.out, env=self.env)
         self.assertIn("## Beside other work", r.stdout)
 
-    def test_unknown(self):
-        r = script("peers/compare.py", "--tests", "speed", "x", env=self.env)
-        self.assertEqual(r.returncode, 1)
-        self.assertIn("unknown test 'speed'", r.stderr)
-        r = script("peers/build.py", "pytorch", env=self.env)
-        self.assertIn("unknown peer 'pytorch'", r.stderr)
+    def refused(self, status, said, name, *args):
+        """One line that says so, and nothing measured."""
+        r = script(name, *args, env=self.env)
+        self.assertEqual(r.returncode, status, (args, r.stderr))
+        self.assertRegex(r.stderr.splitlines()[-1], rf"\A{os.path.basename(name)}: .*{said}", args)
+        lines = [line for line in r.stderr.splitlines() if not line.startswith("bench: 1 model,")]
+        self.assertEqual((len(lines), r.stdout), (1, ""), (args, r.stderr))
+
+    def test_refusals(self):
+        model, common = WORK / "llama.gguf", ["--hasten", HASTEN, "--out", self.out]
+        self.refused(2, "unknown test 'speed'", "peers/compare.py", "--tests", "speed", "x")
+        self.refused(2, "unknown test 'speed'", "run.py", "--tests", "decode,speed")
+        self.refused(2, "unknown peer 'pytorch'", "peers/build.py", "pytorch")
+        for value in ("0", "-3", "x", "1.5", ""):
+            for name, *more in (["run.py"], ["peers/compare.py", model], ["neighbour.py"]):
+                self.refused(2, f"--pairs: '{value}' .expected an integer from 1", name, f"--pairs={value}", *more)
+        self.refused(2, "unrecognized arguments: --speed", "run.py", "--speed")
+        for name, *more in (["run.py"], ["peers/compare.py", model], ["neighbour.py"]):
+            self.refused(3, "/nope is no program", name, "--hasten", "/nope", "--out", self.out, *more)
+            self.refused(3, "/ is no program", name, "--hasten", "/", "--out", self.out, *more)
+        self.refused(1, "false doctor: no JSON", "peers/compare.py", "--hasten", shutil.which("false"), "--out", self.out, model)
+        self.refused(3, "doctor: ", "peers/compare.py", "--hasten", shutil.which("echo"), "--out", self.out, model)
+        self.refused(3, "nothing.jsonl: No such file", "report.py", self.work / "nothing.jsonl")
+        self.out.write_text("{}\n")
+        self.refused(3, "says of no run", "report.py", self.out)
+        self.out.write_text('{"kind": "run"}\n{"kind"\n')
+        self.refused(3, "line 2 is no JSON", "report.py", self.out)
+        self.refused(3, "line 2 is no JSON", "peers/compare.py", *common, model)
+
+    def test_missing_model(self):
+        """Named before anything is measured, also when it is the second."""
+        r = script("run.py", "--hasten", HASTEN, "--out", self.out, "--report", self.work / "p.md", "--models",
+                   f"{WORK / 'llama.gguf'},nope", "--tests", "decode", "--no-neighbour", env=self.env)
+        self.assertEqual(r.returncode, 3, r.stderr)
+        self.assertIn("nope", r.stderr.splitlines()[-1])
+        self.assertNotIn("Traceback", r.stderr)
+        self.assertEqual(self.lines(kind="measure") + self.lines(kind="limits"), [])
+
+    def test_help(self):
+        """Each option says what it does."""
+        for name in ("run.py", "peers/compare.py", "peers/build.py", "neighbour.py", "report.py", "formats.py"):
+            r = script(name, "--help", env=self.env)
+            self.assertEqual((r.returncode, r.stderr), (0, ""), name)
+            text = r.stdout[r.stdout.index("\noptions:"):].split("\n  -")[1:]
+            self.assertGreater(len(text), 1, name)
+            for option in text:
+                self.assertRegex(option, r"(?s)\A\S.*?(  +|\n  +)[\w.].{4}", (name, option))
+
+    def interrupt(self, number, name, *args):
+        """Ended while a peer is at work: the status, what was said, and whether the peer is gone."""
+        folder = self.work / "a"
+        folder.mkdir(exist_ok=True)
+        pid = self.work / "pid"
+        pid.unlink(missing_ok=True)
+        (folder / "llama-bench").write_text(f"#!/bin/sh\necho $$ >'{pid}.new'; mv '{pid}.new' '{pid}'; exec sleep 100\n")
+        (folder / "llama-bench").chmod(0o755)
+        with subprocess.Popen([sys.executable, BENCH / name, "--hasten", HASTEN, "--out", self.out, "--pairs", "1", *map(str, args)],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+                              env=dict(ENVIRONMENT, HASTEN_LLAMA_CPP=str(folder), **self.env)) as p:
+            end = time.monotonic() + 60
+            while not pid.exists() and time.monotonic() < end and p.poll() is None:
+                time.sleep(0.02)
+            self.assertTrue(pid.exists())
+            p.send_signal(number)  # to the script alone, as kill does
+            out, err = p.communicate(timeout=60)
+        peer = Path(f"/proc/{pid.read_text().strip()}/stat")
+        for _ in range(100):
+            if not peer.exists() or peer.read_text().rpartition(")")[2].split()[0] == "Z":
+                break
+            time.sleep(0.05)
+        else:
+            self.fail("the peer goes on")
+        self.assertNotIn("Traceback", err)
+        return p.returncode, err
+
+    def test_interrupts(self):
+        model = WORK / "llama.gguf"
+        for name, *more in (["run.py", "--models", model, "--tests", "decode", "--no-neighbour", "--report", self.work / "p.md"],
+                            ["peers/compare.py", "--tests", "decode", model], ["neighbour.py", "-n", 2, model]):
+            status, err = self.interrupt(signal.SIGINT, name, *more)
+            self.assertEqual(status, 130, err)
+            self.assertEqual(err.splitlines()[-1],
+                             f"{os.path.basename(name)}: interrupted; the same command goes on where it stopped")
+            self.assertEqual(err.count("interrupted"), 1)
+        status, err = self.interrupt(signal.SIGTERM, "run.py", "--models", model, "--tests", "decode", "--no-neighbour")
+        self.assertEqual(status, 143, err)
 
     def test_results_of_another_program_are_moved(self):
         self.out.write_text(json.dumps({"kind": "run", "hasten": "other", "cpu": "x", "cpus": 1}) + "\n")
