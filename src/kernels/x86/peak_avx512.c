@@ -55,5 +55,9 @@ uint64_t peak_read_avx512(const uint8_t *p, size_t n)
         }
     for (int s = 1; s < PEAK_STREAMS; s++)
         sum[0] = _mm512_add_epi64(sum[0], sum[s]);
-    return (uint64_t)_mm512_reduce_add_epi64(sum[0]);
+    uint64_t lanes[8], total = 0; /* the intrinsic's own sum is signed, and overflows */
+    _mm512_storeu_si512(lanes, sum[0]);
+    for (int i = 0; i < 8; i++)
+        total += lanes[i];
+    return total;
 }
