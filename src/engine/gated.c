@@ -10,7 +10,6 @@
 
 struct gated {
     struct hasten_engine *e;
-    const struct linear_input *in;
     const struct layer *l;
     enum act_form form; /* of the hidden layer */
     int32_t n, columns; /* rows of the pass; of a square */
@@ -91,7 +90,7 @@ static int32_t square_columns(const struct hasten_engine *e, int64_t n_blocks, i
 void linear_gated(struct hasten_engine *e, const struct linear_input *in, int32_t n, const struct layer *l)
 {
     const int64_t n_blocks = (l->d_ff + SQUARE_ROWS - 1) / SQUARE_ROWS;
-    struct gated g = {.e = e, .in = in, .l = l, .form = hidden_form(e, l), .n = n};
+    struct gated g = {.e = e, .l = l, .form = hidden_form(e, l), .n = n};
     const struct linear gate_up[] = {{&l->w_gate, NULL}, {&l->w_up, NULL}};
     linear_prepare(e, in, n, gate_up, 2);
     for (int j = 0; j < 2; j++)

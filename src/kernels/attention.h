@@ -1,11 +1,33 @@
-/* The low representations of keys and values, bf16 and q8: how their pages and queries lie in memory, and the
- * scalar forms of their arithmetic, which the twins use and every fast kernel must equal (kernels.h says what
- * is computed). Private to kernels/. */
+/* What the attention kernels of all sets share: the states of a merge; and for the low representations of keys and
+ * values, bf16 and q8, how their pages and queries lie in memory, and the scalar forms of their arithmetic, which
+ * the twins use and every fast kernel must equal (kernels.h says what is computed). Private to kernels/. */
 #ifndef HASTEN_KERNELS_ATTENTION_H
 #define HASTEN_KERNELS_ATTENTION_H
 #include "kernels/kernels.h"
 #include "kernels/layout.h"
 #include "kernels/math.h"
+
+/* ---- merging ------------------------------------------------------------------------------------------------ */
+
+/* attn_merge but for the outputs of two sides that both hold something: then true, and oa is to become
+ * fma(oa, *ca, ob * *cb). */
+MATH_INLINE bool attn_merge_states(int64_t d_v, const struct attn_state *sb, const float *ob,
+                                   struct attn_state *sa, float *oa, float *ca, float *cb)
+{
+    if (sb->l == 0)
+        return false;
+    if (sa->l == 0) {
+        *sa = *sb;
+        memcpy(oa, ob, (size_t)d_v * sizeof *oa);
+        return false;
+    }
+    const float m = sb->m > sa->m ? sb->m : sa->m;
+    *ca = exp_f32_inline(sa->m - m);
+    *cb = exp_f32_inline(sb->m - m);
+    sa->l = fmaf(sa->l, *ca, sb->l * *cb);
+    sa->m = m;
+    return true;
+}
 
 /* ---- 2^y for probabilities that are rounded to 8 bits --------------------------------------------------------
  * y = s log2(e) - m log2(e) by one fma; 2^n P(y - n) with n = y to the nearest integer, P a cubic of least

@@ -50,12 +50,9 @@ MATH_INLINE uint32_t f32_bits(float f)
     return u;
 }
 
-MATH_INLINE float exp_f32_inline(float x)
+/* exp for EXP_MIN <= x < EXP_MAX, without a branch. */
+MATH_INLINE float exp_f32_in_range(float x)
 {
-    if (!(x < EXP_MAX))
-        return x != x ? x : INFINITY;
-    if (x < EXP_MIN)
-        return 0.0f;
     const float z = fmaf(x, EXP_LOG2E, ROUND_MAGIC);
     const float n = z - ROUND_MAGIC;
     float r = fmaf(n, -EXP_LN2_HI, x);
@@ -71,6 +68,13 @@ MATH_INLINE float exp_f32_inline(float x)
     const float s1 = bits_f32((uint32_t)(half + 127) << 23);
     const float s2 = bits_f32((uint32_t)(i - half + 127) << 23);
     return p * s1 * s2;
+}
+
+MATH_INLINE float exp_f32_inline(float x)
+{
+    if (!(x < EXP_MAX))
+        return x != x ? x : INFINITY;
+    return x < EXP_MIN ? 0.0f : exp_f32_in_range(x);
 }
 
 MATH_INLINE float tanh_f32_inline(float x)

@@ -43,24 +43,11 @@ static void copy(const float *x, int32_t n_blocks, float *to, float *block_max)
     }
 }
 
-/* exp_f32 for x <= 0 without a branch: the same operations, so the same bits. */
+/* exp_f32 for x <= 0 without a branch: the same bits. */
 MATH_INLINE float exp_not_positive(float in)
 {
     const int low = in < EXP_MIN;
-    const float x = low ? 0.0f : in;
-    const float z = fmaf(x, EXP_LOG2E, ROUND_MAGIC);
-    const float n = z - ROUND_MAGIC;
-    float r = fmaf(n, -EXP_LN2_HI, x);
-    r = fmaf(n, -EXP_LN2_LO, r);
-    float q = fmaf(EXP_C6, r, EXP_C5);
-    q = fmaf(q, r, EXP_C4);
-    q = fmaf(q, r, EXP_C3);
-    q = fmaf(q, r, EXP_C2);
-    const float p = 1.0f + fmaf(q, r * r, r);
-    const int32_t i = (int32_t)n, half = i >> 1;
-    const float s1 = bits_f32((uint32_t)(half + 127) << 23);
-    const float s2 = bits_f32((uint32_t)(i - half + 127) << 23);
-    const float e = p * s1 * s2;
+    const float e = exp_f32_in_range(low ? 0.0f : in);
     return low ? 0.0f : e;
 }
 

@@ -5,7 +5,7 @@
  * order. Unseen positions are computed with whatever the page holds and then selected away; unseen values
  * are not touched. Representations other than f16 and f32 are left to the twins. */
 #include "kernels/arm/vec_neon.h"
-#include "kernels/layout.h"
+#include "kernels/attention.h"
 #include "kernels/sets.h"
 
 #define QUERIES 4 /* handled together */
@@ -207,17 +207,9 @@ void neon_attn_tile(const struct kv_tile *t, int64_t d_k, int64_t d_v, int64_t n
 void neon_attn_merge(int64_t d_v, const struct attn_state *sb, const float *ob, struct attn_state *sa,
                      float *oa)
 {
-    if (sb->l == 0)
+    float ca, cb;
+    if (!attn_merge_states(d_v, sb, ob, sa, oa, &ca, &cb))
         return;
-    if (sa->l == 0) {
-        *sa = *sb;
-        memcpy(oa, ob, (size_t)d_v * sizeof *oa);
-        return;
-    }
-    const float m = sb->m > sa->m ? sb->m : sa->m;
-    const float ca = exp_f32_inline(sa->m - m), cb = exp_f32_inline(sb->m - m);
-    sa->l = fmaf(sa->l, ca, sb->l * cb);
-    sa->m = m;
     for (int64_t d = 0; d < d_v; d += 16) {
         struct v16 a = v_load(oa + d, d_v - d);
         const struct v16 b = v_load(ob + d, d_v - d);

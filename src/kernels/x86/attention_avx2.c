@@ -202,17 +202,9 @@ void avx2_attn_tile(const struct kv_tile *t, int64_t d_k, int64_t d_v, int64_t n
 void avx2_attn_merge(int64_t d_v, const struct attn_state *sb, const float *ob, struct attn_state *sa,
                      float *oa)
 {
-    if (sb->l == 0)
+    float ca, cb;
+    if (!attn_merge_states(d_v, sb, ob, sa, oa, &ca, &cb))
         return;
-    if (sa->l == 0) {
-        *sa = *sb;
-        memcpy(oa, ob, (size_t)d_v * sizeof *oa);
-        return;
-    }
-    const float m = sb->m > sa->m ? sb->m : sa->m;
-    const float ca = exp_f32_inline(sa->m - m), cb = exp_f32_inline(sb->m - m);
-    sa->l = fmaf(sa->l, ca, sb->l * cb);
-    sa->m = m;
     const __m256 va = _mm256_set1_ps(ca), vb = _mm256_set1_ps(cb);
     for (int64_t d = 0; d < d_v; d += 8) {
         const __m256 b = _mm256_mul_ps(v_load(ob + d, d_v - d), vb);

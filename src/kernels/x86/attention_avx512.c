@@ -321,17 +321,9 @@ size_t avx512_attn_scratch_bytes(enum kv_rep rep, int64_t d_k, int64_t d_v, int6
 void avx512_attn_merge(int64_t d_v, const struct attn_state *sb, const float *ob, struct attn_state *sa,
                        float *oa)
 {
-    if (sb->l == 0)
+    float ca, cb;
+    if (!attn_merge_states(d_v, sb, ob, sa, oa, &ca, &cb))
         return;
-    if (sa->l == 0) {
-        *sa = *sb;
-        memcpy(oa, ob, (size_t)d_v * sizeof *oa);
-        return;
-    }
-    const float m = sb->m > sa->m ? sb->m : sa->m;
-    const float ca = exp_f32_inline(sa->m - m), cb = exp_f32_inline(sb->m - m);
-    sa->l = fmaf(sa->l, ca, sb->l * cb);
-    sa->m = m;
     const __m512 va = _mm512_set1_ps(ca), vb = _mm512_set1_ps(cb);
     for (int64_t d = 0; d < d_v; d += 16) {
         const __mmask16 tail = v_tail(d_v - d);

@@ -1,6 +1,6 @@
 /* The passes of row.h for AVX2: the simple ones by the compiler, the sums and the noise by hand. */
 #include "kernels/row_body.h"
-#include <immintrin.h>
+#include "kernels/x86/vec_avx2.h"
 
 /* exp(x - max) where floor <= x <= max, else 0. */
 static inline __m256 exp_from(__m256 x, __m256 floor, __m256 max)
@@ -9,20 +9,10 @@ static inline __m256 exp_from(__m256 x, __m256 floor, __m256 max)
     const __m256 in = _mm256_and_ps(_mm256_cmp_ps(x, floor, _CMP_GE_OQ),
                                     _mm256_and_ps(_mm256_cmp_ps(gap, _mm256_set1_ps(EXP_MIN), _CMP_GE_OQ),
                                                   _mm256_cmp_ps(gap, _mm256_setzero_ps(), _CMP_LE_OQ)));
-    const __m256 magic = _mm256_set1_ps(ROUND_MAGIC), g = _mm256_and_ps(in, gap);
-    const __m256 n = _mm256_sub_ps(_mm256_fmadd_ps(g, _mm256_set1_ps(EXP_LOG2E), magic), magic);
-    __m256 r = _mm256_fmadd_ps(n, _mm256_set1_ps(-EXP_LN2_HI), g);
-    r = _mm256_fmadd_ps(n, _mm256_set1_ps(-EXP_LN2_LO), r);
-    __m256 q = _mm256_fmadd_ps(_mm256_set1_ps(EXP_C6), r, _mm256_set1_ps(EXP_C5));
-    q = _mm256_fmadd_ps(q, r, _mm256_set1_ps(EXP_C4));
-    q = _mm256_fmadd_ps(q, r, _mm256_set1_ps(EXP_C3));
-    q = _mm256_fmadd_ps(q, r, _mm256_set1_ps(EXP_C2));
-    const __m256 p = _mm256_add_ps(_mm256_set1_ps(1.0f), _mm256_fmadd_ps(q, _mm256_mul_ps(r, r), r));
-    const __m256i i = _mm256_cvttps_epi32(n), half = _mm256_srai_epi32(i, 1), bias = _mm256_set1_epi32(127);
-    const __m256i e1 = _mm256_slli_epi32(_mm256_add_epi32(half, bias), 23);
-    const __m256i e2 = _mm256_slli_epi32(_mm256_add_epi32(_mm256_sub_epi32(i, half), bias), 23);
-    return _mm256_and_ps(in,
-                         _mm256_mul_ps(_mm256_mul_ps(p, _mm256_castsi256_ps(e1)), _mm256_castsi256_ps(e2)));
+    const __m256 g = _mm256_and_ps(in, gap);
+    __m256 n;
+    const __m256 p = v_exp_mantissa(g, &n);
+    return _mm256_and_ps(in, v_scale(p, n));
 }
 
 /* at_cut[0, 8) from the halves j of the 16-lane groups, at_cut[8, 16) from the others. */

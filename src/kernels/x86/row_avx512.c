@@ -9,15 +9,9 @@ static inline __m512 exp_from(__m512 x, __m512 floor, __m512 max)
     __mmask16 in = _mm512_cmp_ps_mask(x, floor, _CMP_GE_OQ);
     in = _mm512_mask_cmp_ps_mask(in, gap, _mm512_set1_ps(EXP_MIN), _CMP_GE_OQ);
     in = _mm512_mask_cmp_ps_mask(in, gap, _mm512_setzero_ps(), _CMP_LE_OQ);
-    const __m512 magic = _mm512_set1_ps(ROUND_MAGIC), g = _mm512_maskz_mov_ps(in, gap);
-    const __m512 n = _mm512_sub_ps(_mm512_fmadd_ps(g, _mm512_set1_ps(EXP_LOG2E), magic), magic);
-    __m512 r = _mm512_fmadd_ps(n, _mm512_set1_ps(-EXP_LN2_HI), g);
-    r = _mm512_fmadd_ps(n, _mm512_set1_ps(-EXP_LN2_LO), r);
-    __m512 q = _mm512_fmadd_ps(_mm512_set1_ps(EXP_C6), r, _mm512_set1_ps(EXP_C5));
-    q = _mm512_fmadd_ps(q, r, _mm512_set1_ps(EXP_C4));
-    q = _mm512_fmadd_ps(q, r, _mm512_set1_ps(EXP_C3));
-    q = _mm512_fmadd_ps(q, r, _mm512_set1_ps(EXP_C2));
-    const __m512 p = _mm512_add_ps(_mm512_set1_ps(1.0f), _mm512_fmadd_ps(q, _mm512_mul_ps(r, r), r));
+    const __m512 g = _mm512_maskz_mov_ps(in, gap);
+    __m512 n;
+    const __m512 p = v_exp_mantissa(g, &n);
     return _mm512_maskz_scalef_ps(in, p, n); /* one rounding, as the plain form's two multiplications */
 }
 

@@ -53,25 +53,38 @@ MATH_INLINE __m256 v_neg(__m256 x)
     return _mm256_xor_ps(x, _mm256_set1_ps(-0.0f));
 }
 
-/* Lanes whose result is 0, inf or NaN are computed as exp(0) and replaced. */
-MATH_INLINE __m256 v_exp(__m256 in)
+/* exp(x) = result * 2^n for x in the range of exp_f32_in_range. */
+MATH_INLINE __m256 v_exp_mantissa(__m256 x, __m256 *n)
 {
     const __m256 magic = _mm256_set1_ps(ROUND_MAGIC);
-    const __m256 high = _mm256_cmp_ps(in, _mm256_set1_ps(EXP_MAX), _CMP_NLT_UQ);
-    const __m256 low = _mm256_cmp_ps(in, _mm256_set1_ps(EXP_MIN), _CMP_LT_OQ);
-    const __m256 x = _mm256_andnot_ps(_mm256_or_ps(high, low), in);
-    const __m256 n = _mm256_sub_ps(_mm256_fmadd_ps(x, _mm256_set1_ps(EXP_LOG2E), magic), magic);
-    __m256 r = _mm256_fmadd_ps(n, _mm256_set1_ps(-EXP_LN2_HI), x);
-    r = _mm256_fmadd_ps(n, _mm256_set1_ps(-EXP_LN2_LO), r);
+    *n = _mm256_sub_ps(_mm256_fmadd_ps(x, _mm256_set1_ps(EXP_LOG2E), magic), magic);
+    __m256 r = _mm256_fmadd_ps(*n, _mm256_set1_ps(-EXP_LN2_HI), x);
+    r = _mm256_fmadd_ps(*n, _mm256_set1_ps(-EXP_LN2_LO), r);
     __m256 q = _mm256_fmadd_ps(_mm256_set1_ps(EXP_C6), r, _mm256_set1_ps(EXP_C5));
     q = _mm256_fmadd_ps(q, r, _mm256_set1_ps(EXP_C4));
     q = _mm256_fmadd_ps(q, r, _mm256_set1_ps(EXP_C3));
     q = _mm256_fmadd_ps(q, r, _mm256_set1_ps(EXP_C2));
-    const __m256 p = _mm256_add_ps(_mm256_set1_ps(1.0f), _mm256_fmadd_ps(q, _mm256_mul_ps(r, r), r));
+    return _mm256_add_ps(_mm256_set1_ps(1.0f), _mm256_fmadd_ps(q, _mm256_mul_ps(r, r), r));
+}
+
+/* p * 2^n in two steps, as exp_f32_in_range. */
+MATH_INLINE __m256 v_scale(__m256 p, __m256 n)
+{
     const __m256i i = _mm256_cvttps_epi32(n), half = _mm256_srai_epi32(i, 1), bias = _mm256_set1_epi32(127);
     const __m256i s1 = _mm256_slli_epi32(_mm256_add_epi32(half, bias), 23);
     const __m256i s2 = _mm256_slli_epi32(_mm256_add_epi32(_mm256_sub_epi32(i, half), bias), 23);
-    __m256 e = _mm256_mul_ps(_mm256_mul_ps(p, _mm256_castsi256_ps(s1)), _mm256_castsi256_ps(s2));
+    return _mm256_mul_ps(_mm256_mul_ps(p, _mm256_castsi256_ps(s1)), _mm256_castsi256_ps(s2));
+}
+
+/* Lanes whose result is 0, inf or NaN are computed as exp(0) and replaced. */
+MATH_INLINE __m256 v_exp(__m256 in)
+{
+    const __m256 high = _mm256_cmp_ps(in, _mm256_set1_ps(EXP_MAX), _CMP_NLT_UQ);
+    const __m256 low = _mm256_cmp_ps(in, _mm256_set1_ps(EXP_MIN), _CMP_LT_OQ);
+    const __m256 x = _mm256_andnot_ps(_mm256_or_ps(high, low), in);
+    __m256 n;
+    const __m256 p = v_exp_mantissa(x, &n);
+    __m256 e = v_scale(p, n);
     e = _mm256_andnot_ps(low, e);
     return _mm256_blendv_ps(e, _mm256_add_ps(in, _mm256_set1_ps(INFINITY)), high); /* inf, or the NaN */
 }

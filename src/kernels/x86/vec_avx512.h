@@ -11,22 +11,29 @@ MATH_INLINE __mmask16 v_tail(int64_t n)
     return (__mmask16)(n >= 16 ? 0xffffu : n <= 0 ? 0u : (1u << n) - 1u);
 }
 
-/* Lanes whose result is 0, inf or NaN are computed as exp(0) and replaced: far out of range, scalef would
- * take a slow path of the hardware. */
-MATH_INLINE __m512 v_exp(__m512 in)
+/* exp(x) = result * 2^n for x in the range of exp_f32_in_range. */
+MATH_INLINE __m512 v_exp_mantissa(__m512 x, __m512 *n)
 {
     const __m512 magic = _mm512_set1_ps(ROUND_MAGIC);
-    const __mmask16 high = _mm512_cmp_ps_mask(in, _mm512_set1_ps(EXP_MAX), _CMP_NLT_UQ);
-    const __mmask16 low = _mm512_cmp_ps_mask(in, _mm512_set1_ps(EXP_MIN), _CMP_LT_OQ);
-    const __m512 x = _mm512_maskz_mov_ps((__mmask16) ~(unsigned)(high | low), in);
-    const __m512 n = _mm512_sub_ps(_mm512_fmadd_ps(x, _mm512_set1_ps(EXP_LOG2E), magic), magic);
-    __m512 r = _mm512_fmadd_ps(n, _mm512_set1_ps(-EXP_LN2_HI), x);
-    r = _mm512_fmadd_ps(n, _mm512_set1_ps(-EXP_LN2_LO), r);
+    *n = _mm512_sub_ps(_mm512_fmadd_ps(x, _mm512_set1_ps(EXP_LOG2E), magic), magic);
+    __m512 r = _mm512_fmadd_ps(*n, _mm512_set1_ps(-EXP_LN2_HI), x);
+    r = _mm512_fmadd_ps(*n, _mm512_set1_ps(-EXP_LN2_LO), r);
     __m512 q = _mm512_fmadd_ps(_mm512_set1_ps(EXP_C6), r, _mm512_set1_ps(EXP_C5));
     q = _mm512_fmadd_ps(q, r, _mm512_set1_ps(EXP_C4));
     q = _mm512_fmadd_ps(q, r, _mm512_set1_ps(EXP_C3));
     q = _mm512_fmadd_ps(q, r, _mm512_set1_ps(EXP_C2));
-    const __m512 p = _mm512_add_ps(_mm512_set1_ps(1.0f), _mm512_fmadd_ps(q, _mm512_mul_ps(r, r), r));
+    return _mm512_add_ps(_mm512_set1_ps(1.0f), _mm512_fmadd_ps(q, _mm512_mul_ps(r, r), r));
+}
+
+/* Lanes whose result is 0, inf or NaN are computed as exp(0) and replaced: far out of range, scalef would
+ * take a slow path of the hardware. */
+MATH_INLINE __m512 v_exp(__m512 in)
+{
+    const __mmask16 high = _mm512_cmp_ps_mask(in, _mm512_set1_ps(EXP_MAX), _CMP_NLT_UQ);
+    const __mmask16 low = _mm512_cmp_ps_mask(in, _mm512_set1_ps(EXP_MIN), _CMP_LT_OQ);
+    const __m512 x = _mm512_maskz_mov_ps((__mmask16) ~(unsigned)(high | low), in);
+    __m512 n;
+    const __m512 p = v_exp_mantissa(x, &n);
     __m512 e = _mm512_scalef_ps(p, n); /* one rounding, as the twin's two multiplications */
     e = _mm512_mask_mov_ps(e, low, _mm512_setzero_ps());
     return _mm512_mask_add_ps(e, high, in, _mm512_set1_ps(INFINITY)); /* inf, or the NaN */
@@ -35,16 +42,9 @@ MATH_INLINE __m512 v_exp(__m512 in)
 /* v_exp for arguments that are at most 0 or NaN, in the lanes of keep; 0 in the others. The same bits. */
 MATH_INLINE __m512 v_exp_negative(__mmask16 keep, __m512 x)
 {
-    const __m512 magic = _mm512_set1_ps(ROUND_MAGIC);
     const __mmask16 live = _mm512_mask_cmp_ps_mask(keep, x, _mm512_set1_ps(EXP_MIN), _CMP_NLT_UQ);
-    const __m512 n = _mm512_sub_ps(_mm512_fmadd_ps(x, _mm512_set1_ps(EXP_LOG2E), magic), magic);
-    __m512 r = _mm512_fmadd_ps(n, _mm512_set1_ps(-EXP_LN2_HI), x);
-    r = _mm512_fmadd_ps(n, _mm512_set1_ps(-EXP_LN2_LO), r);
-    __m512 q = _mm512_fmadd_ps(_mm512_set1_ps(EXP_C6), r, _mm512_set1_ps(EXP_C5));
-    q = _mm512_fmadd_ps(q, r, _mm512_set1_ps(EXP_C4));
-    q = _mm512_fmadd_ps(q, r, _mm512_set1_ps(EXP_C3));
-    q = _mm512_fmadd_ps(q, r, _mm512_set1_ps(EXP_C2));
-    const __m512 p = _mm512_add_ps(_mm512_set1_ps(1.0f), _mm512_fmadd_ps(q, _mm512_mul_ps(r, r), r));
+    __m512 n;
+    const __m512 p = v_exp_mantissa(x, &n);
     return _mm512_maskz_scalef_ps(live, p, n);
 }
 
