@@ -1,8 +1,9 @@
-/* Tokenizers: bytes to token ids and back, from the vocabulary inside a GGUF file.
+/* Tokenizers: bytes to token ids and back, from the vocabulary inside a GGUF file or a tokenizer.json.
  *
- * Kinds: byte-level BPE (tokenizer.ggml.model "gpt2") and SentencePiece with byte fallback ("llama"). An
- * unknown model or pre-tokeniser is refused by name (HASTEN_ERR_UNSUPPORTED). Immutable after vocab_open and
- * usable from any thread. Linear time, no recursion, any bytes (invalid UTF-8 and NUL included). */
+ * Kinds: BPE, on bytes (tokenizer.ggml.model "gpt2") or on characters with byte fallback ("gemma4"),
+ * SentencePiece with byte fallback ("llama"), WordPiece ("bert"). An unknown model, pre-tokeniser or step of a
+ * tokenizer.json is refused by name (HASTEN_ERR_UNSUPPORTED). Immutable after opening and usable from any
+ * thread. Linear time, no recursion, any bytes (invalid UTF-8 and NUL included). */
 #ifndef HASTEN_TEXT_VOCAB_H
 #define HASTEN_TEXT_VOCAB_H
 #include "base/error.h"
@@ -11,10 +12,12 @@
 
 struct vocab;
 
-enum {                  /* flags of vocab_encode */
-    VOCAB_BOS = 1,      /* put the file's BOS in front when the file asks for it (add_bos_token) */
-    VOCAB_SPECIAL = 2,  /* text may form control tokens; without it they are encoded as ordinary text */
-    VOCAB_NO_PREFIX = 4 /* SentencePiece: no dummy space in front (continuation of a text) */
+enum {                   /* flags of vocab_encode */
+    VOCAB_BOS = 1,       /* put the file's BOS in front when the file asks for it (add_bos_token) */
+    VOCAB_SPECIAL = 2,   /* text may form control tokens; without it they are encoded as ordinary text */
+    VOCAB_NO_PREFIX = 4, /* no dummy space in front (continuation of a text) */
+    VOCAB_EOS =
+        8 /* put the token that ends a text ([SEP], EOS) behind when the file asks for it (embeddings) */
 };
 
 enum vocab_token_type { /* values as in tokenizer.ggml.token_type */
@@ -35,12 +38,29 @@ void tokens_free(struct tokens *t);
 
 /* Copies what it needs from g's tables by reference: g must outlive the vocab. */
 hasten_status vocab_open(const struct gguf *g, struct vocab **out, struct hasten_error *err);
+/* The files of a Hugging Face model folder, as texts; they need not outlive the call. */
+struct vocab_json {
+    const char *path; /* of tokenizer.json, for messages */
+    const char *tokenizer;
+    size_t tokenizer_len;
+    const char
+        *config; /* tokenizer_config.json: chat_template, bos_token, eos_token, add_bos_token; NULL: none */
+    size_t config_len;
+    const char *template; /* chat_template.jinja, which newer folders have instead; NULL: none */
+    size_t template_len;
+};
+/* Reads tokenizer.json (BPE on bytes or with byte fallback, WordPiece). HASTEN_ERR_FILE: not such a document,
+ * HASTEN_ERR_UNSUPPORTED: a model, step or expression that Hasten does not know, named. */
+hasten_status vocab_open_json(const struct vocab_json *src, struct vocab **out, struct hasten_error *err);
 void vocab_close(struct vocab *v);
 
 int32_t vocab_size(const struct vocab *v);
 int32_t vocab_bos(const struct vocab *v); /* -1: none */
 int32_t vocab_eos(const struct vocab *v); /* -1: none */
+int32_t vocab_sep(const struct vocab *v); /* what VOCAB_EOS puts behind a text; -1: nothing */
 bool vocab_add_bos(const struct vocab *v);
+/* The model's chat template (tokenizer.chat_template, chat_template); len 0: it has none. */
+struct gguf_str vocab_chat_template(const struct vocab *v);
 /* True for every token that ends a turn: EOS, EOT, EOM and tokens known by name (<|im_end|>, <end_of_turn>,
  * <|eot_id|>, <|endoftext|> ...). */
 bool vocab_is_eog(const struct vocab *v, int32_t id);
