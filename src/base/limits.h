@@ -12,6 +12,7 @@
 #define LIMIT_GGUF_NAME_BYTES 256           /* length of a tensor's name */
 #define LIMIT_GGUF_HEADER_BYTES (80u << 20) /* keys and tensor records together */
 #define LIMIT_GGUF_PROBES 1024              /* names that collide in the hash table */
+#define LIMIT_GGUF_SHARDS 4096              /* files of a split model */
 #define LIMIT_GGUF_DIM (1ll << 40)          /* one dimension of a tensor */
 
 /* Models */

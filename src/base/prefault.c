@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -14,8 +15,9 @@
 
 struct prefault {
     pthread_t thread;
-    struct prefault_range range[2];
     atomic_bool stop;
+    int32_t n_range;
+    struct prefault_range range[]; /* [n_range] */
 };
 
 #ifdef MADV_POPULATE_READ
@@ -35,26 +37,34 @@ static bool populate(const struct prefault *p, struct prefault_range r)
 static void *run(void *arg)
 {
     const struct prefault *p = arg;
-    for (int i = 0; i < 2 && populate(p, p->range[i]); i++)
+    for (int32_t i = 0; i < p->n_range && populate(p, p->range[i]); i++)
         ;
     return NULL;
 }
 
-hasten_status prefault_start(const struct prefault_range range[2], struct prefault **out,
+/* The ranges together are at most `most` bytes. */
+static bool fits(const struct prefault_range *range, int32_t n_range, uint64_t most)
+{
+    for (int32_t i = 0; i < n_range; most -= range[i++].size)
+        if (range[i].size > most)
+            return false;
+    return true;
+}
+
+hasten_status prefault_start(const struct prefault_range *range, int32_t n_range, struct prefault **out,
                              struct hasten_error *err)
 {
     uint64_t available;
     sigset_t all, before;
     *out = NULL;
     hasten_status st = meminfo_available("/proc/meminfo", "/sys/fs/cgroup", &available, err);
-    if (st || range[0].size > available / 2 || range[1].size > available / 2 - range[0].size ||
-        cpus_allowed() < 2)
+    if (st || !fits(range, n_range, available / 2) || cpus_allowed() < 2)
         return st;
-    struct prefault *p = mem_calloc(1, sizeof *p);
+    struct prefault *p = mem_calloc(1, sizeof *p + (size_t)n_range * sizeof *range);
     if (!p)
         return error_set(err, HASTEN_ERR_MEMORY, "reading ahead: out of memory");
-    p->range[0] = range[0];
-    p->range[1] = range[1];
+    p->n_range = n_range;
+    memcpy(p->range, range, (size_t)n_range * sizeof *range);
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before); /* signals are for the thread that started us */
     if (pthread_create(&p->thread, NULL, run, p))
@@ -67,10 +77,11 @@ hasten_status prefault_start(const struct prefault_range range[2], struct prefau
 
 #else
 
-hasten_status prefault_start(const struct prefault_range range[2], struct prefault **out,
+hasten_status prefault_start(const struct prefault_range *range, int32_t n_range, struct prefault **out,
                              struct hasten_error *err)
 {
     (void)range;
+    (void)n_range;
     (void)err;
     *out = NULL;
     return HASTEN_OK;

@@ -12,9 +12,9 @@ struct prefault_range {
     uint64_t size;    /* bytes; 0: nothing */
 };
 
-/* Begins with range[0]. *out is NULL, and all is well, when it is not worth it or cannot be: one CPU, ranges above half
+/* The ranges in order. *out is NULL, and all is well, when it is not worth it or cannot be: one CPU, ranges above half
  * of the memory that can be had, an old kernel, no thread. HASTEN_ERR_MEMORY when out of memory. */
-hasten_status prefault_start(const struct prefault_range range[2], struct prefault **out,
+hasten_status prefault_start(const struct prefault_range *range, int32_t n_range, struct prefault **out,
                              struct hasten_error *err);
 void prefault_stop(struct prefault *p); /* before the map goes; NULL is fine. Waits for at most one piece */
 

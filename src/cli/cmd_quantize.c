@@ -192,7 +192,8 @@ static hasten_status make_plan(struct quantize *q, struct hasten_error *err)
 static bool own_key(const char *key)
 {
     return strcmp(key, "general.file_type") == 0 || strcmp(key, "general.quantization_version") == 0 ||
-           strcmp(key, "general.alignment") == 0 || strncmp(key, "quantize.imatrix.", 17) == 0;
+           strcmp(key, "general.alignment") == 0 || strncmp(key, "quantize.imatrix.", 17) == 0 ||
+           strncmp(key, "split.", 6) == 0; /* the output is one file */
 }
 
 static const char *base_name(const char *path)

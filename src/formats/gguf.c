@@ -140,7 +140,7 @@ static hasten_status map_file(struct gguf *g, struct hasten_error *err)
     return s;
 }
 
-hasten_status gguf_open(const char *path, struct gguf **out, struct hasten_error *err)
+hasten_status gguf_open_one(const char *path, struct gguf **out, struct hasten_error *err)
 {
     *out = NULL;
     struct gguf *g = gguf_new(path, err);
@@ -152,6 +152,18 @@ hasten_status gguf_open(const char *path, struct gguf **out, struct hasten_error
         return s;
     }
     return gguf_finish(g, out, err);
+}
+
+hasten_status gguf_open(const char *path, struct gguf **out, struct hasten_error *err)
+{
+    hasten_status s = gguf_open_one(path, out, err);
+    if (s == HASTEN_OK)
+        s = gguf_join_shards(*out, err);
+    if (s != HASTEN_OK) {
+        gguf_close(*out);
+        *out = NULL;
+    }
+    return s;
 }
 
 hasten_status gguf_open_memory(const void *data, size_t size, const char *name, struct gguf **out,
@@ -172,10 +184,9 @@ static void names_free(struct gguf_names *names)
     mem_free(names->slots);
 }
 
-void gguf_close(struct gguf *g)
+/* A shard of another gguf, or that one without its shards; g itself too. */
+static void close_one(struct gguf *g)
 {
-    if (!g)
-        return;
     if (g->entries)
         for (int64_t i = 0; i < g->key_names.n; i++)
             mem_free(g->entries[i].strings);
@@ -184,10 +195,20 @@ void gguf_close(struct gguf *g)
     mem_free(g->arena);
     names_free(&g->key_names);
     names_free(&g->tensor_names);
+    mem_free(g->shards);
     if (g->mapped)
         file_unmap(g->data, g->size);
     mem_free(g->path);
     mem_free(g);
+}
+
+void gguf_close(struct gguf *g)
+{
+    if (!g)
+        return;
+    for (int32_t i = 0; i < g->n_shards; i++)
+        close_one(g->shards[i]);
+    close_one(g);
 }
 
 /* ---- the file, its keys, its tensors ---- */
@@ -199,12 +220,21 @@ const char *gguf_path(const struct gguf *g)
 
 uint64_t gguf_file_bytes(const struct gguf *g)
 {
-    return g->size;
+    uint64_t sum = g->size; /* of at most LIMIT_GGUF_SHARDS files that are mapped: far below 2^64 */
+    for (int32_t i = 0; i < g->n_shards; i++)
+        sum += g->shards[i]->size;
+    return sum;
 }
 
-const void *gguf_bytes(const struct gguf *g)
+int32_t gguf_n_parts(const struct gguf *g)
 {
-    return g->data;
+    return 1 + g->n_shards;
+}
+
+struct gguf_part gguf_part_at(const struct gguf *g, int32_t i)
+{
+    const struct gguf *of = i ? g->shards[i - 1] : g;
+    return (struct gguf_part){.path = of->path, .data = of->data, .size = of->size};
 }
 
 uint32_t gguf_version(const struct gguf *g)

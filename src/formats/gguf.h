@@ -1,4 +1,5 @@
-/* Reader of GGUF v3 files. Maps the file, checks every number before use, copies nothing but small tables.
+/* Reader of GGUF files, versions 2 and 3. Maps the file, checks every number before use, copies nothing but small
+ * tables. A split model is opened by its first shard and read as one: keys of the first, tensors of all.
  *
  * A gguf is immutable after gguf_open and may be read from any thread. All pointers it hands out (keys,
  * strings, tensor data) live until gguf_close. Errors name file, field, byte offset, expected and found. */
@@ -39,20 +40,31 @@ struct gguf_tensor {
     int32_t n_dims;              /* 1..4 */
     int64_t ne[4];               /* ne[0] is the row length (fastest); unused dims are 1 */
     const uint8_t *data;         /* into the map; alignment of the file (>= 8) */
-    uint64_t size_bytes, offset; /* offset within the file */
+    uint64_t size_bytes, offset; /* offset within its part */
+    int32_t part;                /* the file it lies in: gguf_part_at */
     int64_t row_bytes;           /* bytes of one row of ne[0] elements */
 };
 
+/* The first shard of a split model (NAME-00001-of-0000N.gguf, key split.count above 1) opens all of them; each must
+ * be there, say its own number and hold no tensor of another. Another shard is refused with the name of the first. */
 hasten_status gguf_open(const char *path, struct gguf **out, struct hasten_error *err);
-/* The same from memory that stays owned by the caller (fuzzing, tests); name is used in messages. */
+/* One file from memory that stays owned by the caller (fuzzing, tests); name is used in messages. */
 hasten_status gguf_open_memory(const void *data, size_t size, const char *name, struct gguf **out,
                                struct hasten_error *err);
 void gguf_close(struct gguf *g);
 
 const char *gguf_path(const struct gguf *g);
-uint64_t gguf_file_bytes(const struct gguf *g);
-const void *gguf_bytes(const struct gguf *g); /* the whole file, gguf_file_bytes long */
-uint32_t gguf_version(const struct gguf *g);
+uint64_t gguf_file_bytes(const struct gguf *g); /* of all parts */
+uint32_t gguf_version(const struct gguf *g);    /* of the first */
+
+/* The mapped files: one, or a split model's shards in order. */
+struct gguf_part {
+    const char *path;
+    const uint8_t *data; /* [size] */
+    uint64_t size;
+};
+int32_t gguf_n_parts(const struct gguf *g);
+struct gguf_part gguf_part_at(const struct gguf *g, int32_t i);
 
 /* Keys, in file order. */
 int64_t gguf_n_keys(const struct gguf *g);

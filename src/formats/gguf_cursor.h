@@ -3,7 +3,7 @@
 #define HASTEN_FORMATS_GGUF_CURSOR_H
 #include "formats/gguf_internal.h"
 
-enum gguf_part {
+enum gguf_section {
     GGUF_IN_HEADER,
     GGUF_IN_KEY,
     GGUF_IN_TENSOR
@@ -13,7 +13,7 @@ struct gguf_cursor {
     struct gguf *g;
     struct hasten_error *err;
     uint64_t pos; /* next byte to read */
-    enum gguf_part part;
+    enum gguf_section part;
     int64_t item;        /* number of the key or tensor that is being read, for messages */
     const uint8_t *name; /* its name once read, else NULL */
     size_t name_len;

@@ -38,7 +38,14 @@ struct gguf {
     struct gguf_entry *entries;  /* [key_names.n] */
     struct gguf_tensor *tensors; /* [tensor_names.n] */
     char *arena;                 /* all names, each with its NUL */
+    struct gguf **shards; /* [n_shards] the other shards of a split model, owned; tensors point into them */
+    int32_t n_shards;
 };
+
+/* Opens and parses one file, shard or not. */
+hasten_status gguf_open_one(const char *path, struct gguf **out, struct hasten_error *err);
+/* Opens the other shards when g, just parsed, is the first of a split model, and takes their tensors over. */
+hasten_status gguf_join_shards(struct gguf *g, struct hasten_error *err);
 
 /* Fills g from g->data and g->size. On failure g holds what it had allocated: call gguf_close. */
 hasten_status gguf_parse(struct gguf *g, struct hasten_error *err);

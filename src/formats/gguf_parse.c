@@ -1,7 +1,8 @@
-/* The parser of GGUF v3: one pass over the header that checks every number before it is used.
+/* The parser of GGUF: one pass over the header that checks every number before it is used.
  *
  * Layout (GGUF specification): magic, version, number of tensors, number of keys; the keys with typed values;
- * the tensor records; padding to the alignment; the tensors' data. Everything is little-endian.
+ * the tensor records; padding to the alignment; the tensors' data. Everything is little-endian. Versions 2 and 3
+ * lie alike (3 only allowed big-endian files beside them); version 1 had counts and lengths of 32 bits.
  *
  * Nothing is trusted: a count is compared with the bytes that are left before anything is allocated for it, a
  * product is checked before it is used, and the header as a whole is bounded, so that no file takes more than
@@ -75,15 +76,15 @@ static hasten_status read_version(struct gguf_cursor *c)
     if (s != HASTEN_OK)
         return s;
     c->g->version = version;
-    if (version == 3)
+    if (version == 2 || version == 3)
         return HASTEN_OK;
     if (version == 0)
-        return gguf_refuse(c, HASTEN_ERR_FILE, 4, "version", "expected 3, found 0");
+        return gguf_refuse(c, HASTEN_ERR_FILE, 4, "version", "expected 2 or 3, found 0");
     if ((version & 0xffff) == 0)
         return gguf_refuse(c, HASTEN_ERR_UNSUPPORTED, 4, "version",
-                           "expected 3, found 0x%08x: big-endian GGUF is not supported yet", version);
+                           "expected 2 or 3, found 0x%08x: big-endian GGUF is unsupported", version);
     return gguf_refuse(c, HASTEN_ERR_UNSUPPORTED, 4, "version",
-                       "expected 3, found %u: GGUF version %u is not supported yet", version, version);
+                       "expected 2 or 3, found %u: GGUF version %u is unsupported", version, version);
 }
 
 /* A count of items of at least min_bytes each, read from byte `at`: they must fit the bytes that are left. */

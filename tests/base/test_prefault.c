@@ -68,7 +68,7 @@ static void pages_become_present(void **state)
     assert_int_equal(present_bytes(data), 0);
     assert_int_equal(prefault_start((struct prefault_range[2]){{data, size / 2},
                                                                {(const char *)data + size / 2, size / 2}},
-                                    &p, &err),
+                                    2, &p, &err),
                      HASTEN_OK);
     assert_int_equal(sched_getaffinity(0, sizeof set, &set), 0);
     if (p) {
@@ -97,7 +97,7 @@ static void stops_at_any_time(void **state)
         map_test_file(&data, &size);
         assert_int_equal(prefault_start((struct prefault_range[2]){{data, size / 2},
                                                                    {(const char *)data + size / 2, size / 2}},
-                                        &p, &err),
+                                        2, &p, &err),
                          HASTEN_OK);
         usleep(wait);
         prefault_stop(p);
@@ -114,8 +114,9 @@ static void not_what_memory_cannot_hold(void **state)
     (void)state;
     struct hasten_error err;
     struct prefault *p = (void *)&err;
-    assert_int_equal(prefault_start((struct prefault_range[2]){{&err, 1}, {&err, UINT64_MAX - 1}}, &p, &err),
-                     HASTEN_OK);
+    assert_int_equal(
+        prefault_start((struct prefault_range[2]){{&err, 1}, {&err, UINT64_MAX - 1}}, 2, &p, &err),
+        HASTEN_OK);
     assert_null(p);
 }
 
