@@ -19,6 +19,8 @@
 #define LIMIT_LAYERS 1024
 #define LIMIT_WIDTH (1 << 20) /* d_model, d_ff, heads × head size */
 #define LIMIT_HEADS 4096
+#define LIMIT_EXPERTS 4096
+#define LIMIT_EXPERTS_USED 64 /* of a row, in a layer */
 #define LIMIT_VOCAB (4 << 20)
 #define LIMIT_CONTEXT (1 << 24)
 #define LIMIT_BATCH_ROWS 4096 /* rows of one step */

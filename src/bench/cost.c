@@ -17,9 +17,15 @@ void bench_cost_rows(const struct hasten_engine *e, int64_t n_rows, int64_t n_he
     const struct model_desc *d = &e->model->desc;
     for (int32_t i = 0; i < d->n_layer; i++) {
         const struct layer *l = &d->layers[i];
-        const struct weight *const all[] = {&l->wq, &l->wk, &l->wv, &l->wo, &l->w_gate, &l->w_up, &l->w_down};
-        for (size_t j = 0; j < sizeof all / sizeof *all; j++)
+        const struct weight *all[LAYER_MATRICES];
+        const int32_t n = layer_matrices(l, all);
+        for (int32_t j = 0; j < n; j++)
             add_matrix(all[j], n_rows, c);
+        if (l->ffn == FFN_MOE) { /* each row at as many experts; those of a layer are alike */
+            add_matrix(&l->moe.gate[0], n_rows * l->moe.n_used, c);
+            add_matrix(&l->moe.up[0], n_rows * l->moe.n_used, c);
+            add_matrix(&l->moe.down[0], n_rows * l->moe.n_used, c);
+        }
     }
     add_matrix(&d->output, n_head_rows, c);
 }

@@ -169,11 +169,25 @@ static float *output_at(const struct attention *a, const struct row_block *b, in
            ((int64_t)(b->first_row + r) * a->l->n_head + (int64_t)head_kv * group) * a->l->d_v;
 }
 
+/* A sink is one more score without a value (gpt-oss; Xiao et al., arXiv:2309.17453): a partial result of one entry
+ * whose value is zero, merged last. */
+static void add_sinks(const struct attention *a, int32_t head_kv, const struct work *w)
+{
+    const int32_t group = a->l->n_head / a->l->n_head_kv;
+    memset(w->part, 0, (size_t)a->l->d_v * sizeof *w->part);
+    for (int64_t i = 0; i < w->n_q; i++) {
+        const struct attn_state sink = {a->l->sinks[head_kv * group + i % group], 1.0f};
+        a->e->kernels->attn_merge(a->l->d_v, &sink, w->part, &w->so[i], w->o + i * a->l->d_v);
+    }
+}
+
 /* Merged results to the rows of buf.att, or to [n_q × d_v] at stage. */
 static void finish(const struct attention *a, const struct row_block *b, int32_t head_kv,
                    const struct work *w, float *stage)
 {
     const int64_t width = w->n_q / b->n_rows * a->l->d_v;
+    if (a->l->sinks)
+        add_sinks(a, head_kv, w);
     for (int64_t i = 0; i < w->n_q; i++)
         a->e->kernels->attn_finish(a->l->d_v, &w->so[i], w->o + i * a->l->d_v);
     for (int32_t r = 0; r < b->n_rows; r++)

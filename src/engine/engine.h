@@ -39,6 +39,23 @@ struct pass {
     int32_t n_head;
 };
 
+/* The rows of a pass at the experts of a layer (moe.c). An entry is a row at one of its experts; entries lie grouped
+ * by expert, in a group by row. n_entries = n_batch × the most experts a row uses. */
+struct moe_buffers {
+    float *router;         /* [n_batch × n_expert] logits */
+    int32_t *expert;       /* [n_entries] of each row its experts, ascending */
+    float *weight;         /* [n_entries] their weights */
+    int32_t *entry;        /* [n_entries] where they went: an index into what follows */
+    int32_t *row;          /* [n_entries] of each entry */
+    int32_t *next;         /* [n_expert] while grouping */
+    int32_t *group_expert; /* [n_expert] of each group */
+    int32_t *group_first;  /* [n_expert + 1] its first entry */
+    uint8_t *act[3];       /* input in each form, by entry */
+    float *gate, *up;      /* [n_entries × d_ff] */
+    uint8_t *hidden;       /* input of the experts' last matrices in its form */
+    float *out;            /* [n_entries × d] */
+};
+
 /* Activations of a pass, [n_batch rows] each, and what workers scribble on. */
 struct buffers {
     float *x;         /* residual stream [d] */
@@ -52,6 +69,7 @@ struct buffers {
     float *key_mean;  /* [n_layer × widths.k], negative (key_mean.c); NULL: not used */
     uint8_t *act[3];  /* activations in each form of enum act_form */
     uint8_t *hidden;  /* input of w_down in its form, made by linear_gated */
+    struct moe_buffers moe;
     float *logits;    /* [n_logits × n_vocab] */
     uint8_t *partial; /* attention split by spans: partial results; NULL: never split */
     uint8_t *scratch; /* [n_threads × scratch_bytes] */
@@ -64,6 +82,8 @@ struct widths {
     size_t act_row[3];                /* bytes a row of each form */
     size_t hidden_row;                /* bytes a row of the input of w_down */
     size_t matmul_scratch, attn_scratch;
+    int64_t n_expert, n_used, expert_ff; /* experts of a layer, of a row; floats a row; 0: none */
+    size_t expert_act_row[3], expert_hidden_row;
 };
 
 struct hasten_engine {
@@ -133,6 +153,13 @@ void linear_group(struct hasten_engine *e, const struct linear_input *in, int32_
 /* The first half of linear_group: norm and quantisation of the input. */
 void linear_prepare(struct hasten_engine *e, const struct linear_input *in, int32_t n,
                     const struct linear *lin, int32_t n_lin);
+
+/* The second half: multiplies what linear_prepare made of the input. */
+void linear_multiply(struct hasten_engine *e, int64_t k, int32_t n, const struct linear *lin, int32_t n_lin);
+
+/* moe.c: the feed-forward block of a layer with experts, of the residual stream, into buf.out; its part of the plan. */
+void moe_block(struct hasten_engine *e, const struct layer *l);
+void moe_widths(const struct kernels *k, const struct layer *l, struct widths *w);
 
 /* gated.c: gate, up and activation of a layer into buf.hidden, for passes of so many rows that gated_pays; books
  * no lap after ENGINE_OP_PREPARE. linear_hidden multiplies buf.hidden by w_down. */

@@ -151,6 +151,8 @@ void engine_activate(const struct kernels *kn, enum ffn_kind kind, float *gate, 
     case FFN_GEGLU:
         kn->gelu_mul(gate, up, n, gate);
         break;
+    case FFN_MOE: /* moe.c */
+        break;
     }
 }
 
@@ -170,7 +172,9 @@ static void ffn_block(struct rows_ctx *c)
     const struct layer *l = c->l;
     const int32_t n = e->pass.n_rows;
     const struct linear_input in = {e->buf.x, e->model->desc.d_model, l->ffn_norm};
-    if (gated_pays(e, n)) {
+    if (l->ffn == FFN_MOE) {
+        moe_block(e, l);
+    } else if (gated_pays(e, n)) {
         linear_gated(e, &in, n, l);
         engine_lap(e, ENGINE_OP_GATE_UP);
         linear_hidden(e, &l->w_down, n, e->buf.out);

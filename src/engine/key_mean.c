@@ -12,7 +12,8 @@
  * apart (NeoX), queries and keys are reordered for q8 so that pairs are adjacent: then the 32 components that
  * share a scale are of neighbouring frequencies, and only the low ones pay for the low ones.
  *
- * No mean with a softcap, which is no function of differences of scores, nor where keys are normed after the bias. */
+ * No mean with a softcap, which is no function of differences of scores, nor with sinks, logits that no key lowers,
+ * nor where keys are normed after the bias. */
 #include "engine/engine.h"
 #include <math.h>
 #include <string.h>
@@ -21,7 +22,7 @@
 
 static bool has_mean(enum kv_rep rep, const struct layer *l)
 {
-    return (rep == KV_BF16 || rep == KV_Q8) && l->bk && !l->k_norm && l->softcap <= 0;
+    return (rep == KV_BF16 || rep == KV_Q8) && l->bk && !l->k_norm && !l->sinks && l->softcap <= 0;
 }
 
 bool key_mean_used(enum kv_rep rep, const struct model_desc *d)

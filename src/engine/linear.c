@@ -177,7 +177,12 @@ void linear_group(struct hasten_engine *e, const struct linear_input *in, int32_
                   int32_t n_lin)
 {
     linear_prepare(e, in, n, lin, n_lin);
-    multiply_group(e, e->buf.act, in->k, n, lin, n_lin);
+    linear_multiply(e, in->k, n, lin, n_lin);
+}
+
+void linear_multiply(struct hasten_engine *e, int64_t k, int32_t n, const struct linear *lin, int32_t n_lin)
+{
+    multiply_group(e, e->buf.act, k, n, lin, n_lin);
 }
 
 void linear_hidden(struct hasten_engine *e, const struct weight *w, int32_t n, float *y)

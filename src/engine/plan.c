@@ -123,11 +123,17 @@ void engine_widths(const struct hasten_model *m, const struct kernels *k, enum k
         widen(&out->k, (int64_t)l->n_head_kv * l->d_k);
         widen(&out->v, (int64_t)l->n_head_kv * l->d_v);
         widen(&out->att, (int64_t)l->n_head * l->d_v);
-        widen(&out->ff, l->d_ff);
-        const struct weight *mats[] = {&l->wq, &l->wk, &l->wv, &l->wo, &l->w_gate, &l->w_up, &l->w_down};
-        for (size_t j = 0; j < sizeof mats / sizeof mats[0]; j++)
+        const struct weight *mats[LAYER_MATRICES];
+        const int32_t n_mats = layer_matrices(l, mats);
+        for (int32_t j = 0; j < n_mats; j++)
             widen_matrix(k, mats[j], out);
-        widen_size(&out->hidden_row, k->act_row_bytes(k->form_of(l->w_down.type, l->w_down.k), l->w_down.k));
+        if (l->ffn == FFN_MOE) {
+            moe_widths(k, l, out);
+        } else {
+            widen(&out->ff, l->d_ff);
+            widen_size(&out->hidden_row,
+                       k->act_row_bytes(k->form_of(l->w_down.type, l->w_down.k), l->w_down.k));
+        }
         widen_size(&out->attn_scratch, attention_scratch_bytes(k, rep, l));
     }
 }
@@ -148,6 +154,28 @@ static void *bump_take(struct bump *b, size_t bytes)
 static float *bump_floats(struct bump *b, int64_t n_rows, int64_t width)
 {
     return bump_take(b, (size_t)n_rows * (size_t)width * sizeof(float));
+}
+
+static void lay_out_moe(struct bump *b, int64_t n_batch, const struct widths *w, struct moe_buffers *m)
+{
+    const int64_t n = n_batch * w->n_used;
+    const size_t ids = (size_t)n * sizeof(int32_t);
+    if (!w->n_expert)
+        return;
+    m->router = bump_floats(b, n_batch, w->n_expert);
+    m->expert = bump_take(b, ids);
+    m->weight = bump_floats(b, n, 1);
+    m->entry = bump_take(b, ids);
+    m->row = bump_take(b, ids);
+    m->next = bump_take(b, (size_t)w->n_expert * sizeof(int32_t));
+    m->group_expert = bump_take(b, (size_t)w->n_expert * sizeof(int32_t));
+    m->group_first = bump_take(b, (size_t)(w->n_expert + 1) * sizeof(int32_t));
+    for (int f = 0; f < 3; f++)
+        m->act[f] = bump_take(b, (size_t)n * w->expert_act_row[f]);
+    m->gate = bump_floats(b, n, w->expert_ff);
+    m->up = bump_floats(b, n, w->expert_ff);
+    m->hidden = bump_take(b, (size_t)n * w->expert_hidden_row);
+    m->out = bump_floats(b, n, w->d);
 }
 
 size_t engine_layout(const struct hasten_model *m, const struct hasten_engine_settings *s,
@@ -174,6 +202,7 @@ size_t engine_layout(const struct hasten_model *m, const struct hasten_engine_se
     for (int f = 0; f < 3; f++)
         buf->act[f] = bump_take(&b, rows * w->act_row[f]);
     buf->hidden = bump_take(&b, rows * w->hidden_row);
+    lay_out_moe(&b, n, w, &buf->moe);
     buf->logits = bump_floats(&b, s->n_logits, m->desc.n_vocab);
     const size_t linear_scratch = w->matmul_scratch + gated_scratch_bytes();
     buf->scratch_bytes =

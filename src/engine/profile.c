@@ -14,6 +14,7 @@ const char *engine_op_name(enum engine_op op)
         [ENGINE_OP_ROPE_STORE] = "rope, store",
         [ENGINE_OP_ATTENTION] = "attention",
         [ENGINE_OP_O] = "o",
+        [ENGINE_OP_ROUTE] = "route",
         [ENGINE_OP_GATE_UP] = "gate, up",
         [ENGINE_OP_ACTIVATION] = "activation",
         [ENGINE_OP_DOWN] = "down",

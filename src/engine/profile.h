@@ -19,6 +19,7 @@ enum engine_op {
     ENGINE_OP_ROPE_STORE, /* bias, norm, rotation; keys and values into pages */
     ENGINE_OP_ATTENTION,
     ENGINE_OP_O,       /* attention's output matrix */
+    ENGINE_OP_ROUTE,   /* experts: router, choice, grouping of rows; the weighted sum */
     ENGINE_OP_GATE_UP, /* the matrices of gate and up; of many rows also activation and quantisation */
     ENGINE_OP_ACTIVATION,
     ENGINE_OP_DOWN,

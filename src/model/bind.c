@@ -69,23 +69,47 @@ static hasten_status missing_tensor(const struct gguf *g, const char *name, stru
                      gguf_path(g), name);
 }
 
-hasten_status bind_weight(const struct gguf *g, struct model_desc *m, const char *name, int64_t k,
-                          int64_t n_rows, struct weight *out, struct hasten_error *err)
+/* A tensor must have exactly this shape; ne[3] is 1. */
+static hasten_status check_shape(const struct gguf *g, const struct gguf_tensor *t, const int64_t ne[3],
+                                 struct hasten_error *err)
+{
+    char expected[96];
+    if (t->ne[0] == ne[0] && t->ne[1] == ne[1] && t->ne[2] == ne[2] && t->ne[3] == 1)
+        return HASTEN_OK;
+    int at = snprintf(expected, sizeof expected, "%lld", (long long)ne[0]);
+    for (int i = 1; i < 3 && (ne[1] > 1 || ne[2] > 1) && (i == 1 || ne[2] > 1); i++)
+        at += snprintf(expected + at, sizeof expected - (size_t)at, ", %lld", (long long)ne[i]);
+    return error_set(err, HASTEN_ERR_FILE,
+                     "%s: tensor '%s': found shape [%lld, %lld, %lld, %lld] (expected [%s])", gguf_path(g),
+                     t->name, (long long)t->ne[0], (long long)t->ne[1], (long long)t->ne[2],
+                     (long long)t->ne[3], expected);
+}
+
+hasten_status bind_stack(const struct gguf *g, struct model_desc *m, const char *name, int64_t k,
+                         int64_t n_rows, int32_t n, struct weight *out, struct hasten_error *err)
 {
     const struct gguf_tensor *t = claim(g, m, name);
     if (!t)
         return missing_tensor(g, name, err);
-    if (t->ne[0] != k || t->ne[1] != n_rows || t->ne[2] != 1 || t->ne[3] != 1)
-        return error_set(err, HASTEN_ERR_FILE,
-                         "%s: tensor '%s': found shape [%lld, %lld, %lld, %lld] (expected [%lld, %lld])",
-                         gguf_path(g), name, (long long)t->ne[0], (long long)t->ne[1], (long long)t->ne[2],
-                         (long long)t->ne[3], (long long)k, (long long)n_rows);
+    hasten_status st = check_shape(g, t, (const int64_t[]){k, n_rows, n}, err);
+    if (st)
+        return st;
     if (!kernels_supports(t->type))
         return error_set(err, HASTEN_ERR_UNSUPPORTED, "%s: tensor '%s': unsupported type %s", gguf_path(g),
                          name, t->type->name);
-    *out = (struct weight){
-        .type = t->type, .data = t->data, .n_rows = n_rows, .k = k, .row_bytes = t->row_bytes};
+    for (int32_t i = 0; i < n; i++)
+        out[i] = (struct weight){.type = t->type,
+                                 .data = t->data + i * n_rows * t->row_bytes,
+                                 .n_rows = n_rows,
+                                 .k = k,
+                                 .row_bytes = t->row_bytes};
     return HASTEN_OK;
+}
+
+hasten_status bind_weight(const struct gguf *g, struct model_desc *m, const char *name, int64_t k,
+                          int64_t n_rows, struct weight *out, struct hasten_error *err)
+{
+    return bind_stack(g, m, name, k, n_rows, 1, out, err);
 }
 
 static hasten_status decode_vector(const struct gguf *g, struct model_desc *m, const struct gguf_tensor *t,
@@ -114,23 +138,27 @@ static hasten_status decode_vector(const struct gguf *g, struct model_desc *m, c
     return HASTEN_OK;
 }
 
-hasten_status bind_vector(const struct gguf *g, struct model_desc *m, const char *name, int64_t n,
-                          bool optional, const float **out, struct hasten_error *err)
+hasten_status bind_vectors(const struct gguf *g, struct model_desc *m, const char *name, int64_t n,
+                           int32_t n_vectors, bool optional, const float **out, struct hasten_error *err)
 {
     const struct gguf_tensor *t = claim(g, m, name);
     *out = NULL;
     if (!t)
         return optional ? HASTEN_OK : missing_tensor(g, name, err);
-    if (t->ne[0] != n || t->ne[1] != 1 || t->ne[2] != 1 || t->ne[3] != 1)
-        return error_set(err, HASTEN_ERR_FILE,
-                         "%s: tensor '%s': found shape [%lld, %lld, %lld, %lld] (expected [%lld])",
-                         gguf_path(g), name, (long long)t->ne[0], (long long)t->ne[1], (long long)t->ne[2],
-                         (long long)t->ne[3], (long long)n);
+    hasten_status st = check_shape(g, t, (const int64_t[]){n, n_vectors, 1}, err);
+    if (st)
+        return st;
     if (t->type->id == QUANT_F32 && (uintptr_t)t->data % sizeof(float) == 0) {
         *out = (const float *)(const void *)t->data;
         return HASTEN_OK;
     }
-    return decode_vector(g, m, t, n, out, err);
+    return decode_vector(g, m, t, n * n_vectors, out, err);
+}
+
+hasten_status bind_vector(const struct gguf *g, struct model_desc *m, const char *name, int64_t n,
+                          bool optional, const float **out, struct hasten_error *err)
+{
+    return bind_vectors(g, m, name, n, 1, optional, out, err);
 }
 
 hasten_status bind_layer_vector(const struct gguf *g, struct model_desc *m, int32_t i, const char *suffix,
@@ -230,31 +258,57 @@ hasten_status bind_ends(const struct gguf *g, struct model_desc *m, struct haste
     return bind_vector(g, m, "output_norm.weight", m->d_model, false, &m->output_norm, err);
 }
 
-hasten_status bind_block(const struct gguf *g, struct model_desc *m, int32_t i, struct hasten_error *err)
+/* Matrix "blk.<i>.<suffix>" of a layer. */
+struct layer_matrix {
+    const char *suffix;
+    int64_t k, n_rows;
+    struct weight *out;
+};
+
+static hasten_status bind_matrices(const struct gguf *g, struct model_desc *m, int32_t i,
+                                   const struct layer_matrix *mats, size_t n, struct hasten_error *err)
 {
-    struct layer *l = &m->layers[i];
-    const int64_t d = m->d_model, dq = (int64_t)l->n_head * l->d_k, dk = (int64_t)l->n_head_kv * l->d_k,
-                  dv = (int64_t)l->n_head_kv * l->d_v, da = (int64_t)l->n_head * l->d_v;
-    const struct {
-        const char *suffix;
-        int64_t k, n_rows;
-        struct weight *out;
-    } mats[] = {
-        {"attn_q.weight", d, dq, &l->wq},
-        {"attn_k.weight", d, dk, &l->wk},
-        {"attn_v.weight", d, dv, &l->wv},
-        {"attn_output.weight", da, d, &l->wo},
-        {"ffn_gate.weight", d, l->d_ff, &l->w_gate},
-        {"ffn_up.weight", d, l->d_ff, &l->w_up},
-        {"ffn_down.weight", l->d_ff, d, &l->w_down},
-    };
-    for (size_t j = 0; j < sizeof mats / sizeof mats[0]; j++) {
+    for (size_t j = 0; j < n; j++) {
         char name[128];
         snprintf(name, sizeof name, "blk.%d.%s", i, mats[j].suffix);
         hasten_status st = bind_weight(g, m, name, mats[j].k, mats[j].n_rows, mats[j].out, err);
         if (st)
             return st;
     }
-    hasten_status st = bind_layer_vector(g, m, i, "attn_norm.weight", d, false, &l->attn_norm, err);
-    return st ? st : bind_layer_vector(g, m, i, "ffn_norm.weight", d, false, &l->ffn_norm, err);
+    return HASTEN_OK;
+}
+
+hasten_status bind_attention(const struct gguf *g, struct model_desc *m, int32_t i, struct hasten_error *err)
+{
+    struct layer *l = &m->layers[i];
+    const int64_t d = m->d_model, dq = (int64_t)l->n_head * l->d_k, dk = (int64_t)l->n_head_kv * l->d_k,
+                  dv = (int64_t)l->n_head_kv * l->d_v, da = (int64_t)l->n_head * l->d_v;
+    const struct layer_matrix mats[] = {
+        {"attn_q.weight", d, dq, &l->wq},
+        {"attn_k.weight", d, dk, &l->wk},
+        {"attn_v.weight", d, dv, &l->wv},
+        {"attn_output.weight", da, d, &l->wo},
+    };
+    hasten_status st = bind_matrices(g, m, i, mats, sizeof mats / sizeof *mats, err);
+    return st ? st : bind_layer_vector(g, m, i, "attn_norm.weight", d, false, &l->attn_norm, err);
+}
+
+hasten_status bind_gated(const struct gguf *g, struct model_desc *m, int32_t i, struct hasten_error *err)
+{
+    struct layer *l = &m->layers[i];
+    const int64_t d = m->d_model;
+    const struct layer_matrix mats[] = {
+        {"ffn_gate.weight", d, l->d_ff, &l->w_gate},
+        {"ffn_up.weight", d, l->d_ff, &l->w_up},
+        {"ffn_down.weight", l->d_ff, d, &l->w_down},
+    };
+    return bind_matrices(g, m, i, mats, sizeof mats / sizeof *mats, err);
+}
+
+hasten_status bind_block(const struct gguf *g, struct model_desc *m, int32_t i, struct hasten_error *err)
+{
+    hasten_status st;
+    if ((st = bind_attention(g, m, i, err)) || (st = bind_gated(g, m, i, err)))
+        return st;
+    return bind_layer_vector(g, m, i, "ffn_norm.weight", m->d_model, false, &m->layers[i].ffn_norm, err);
 }

@@ -9,14 +9,13 @@ static const struct {
     const char *arch;
     family_fn map;
 } families[] = {
-    {"llama", family_llama},
-    {"qwen2", family_qwen2},
-    {"gemma3", family_gemma3},
+    {"llama", family_llama},       {"qwen2", family_qwen2},     {"gemma3", family_gemma3},
+    {"qwen3moe", family_qwen3moe}, {"gpt-oss", family_gpt_oss},
 };
 
 const char *model_families(void)
 {
-    return "llama, qwen2, gemma3";
+    return "llama, qwen2, gemma3, qwen3moe, gpt-oss";
 }
 
 /* Every tensor of the file has found its place? */
@@ -82,11 +81,23 @@ hasten_status model_map(const struct gguf *g, struct model_desc *out, struct has
                      gguf_path(g), (int)(arch.len < 64 ? arch.len : 64), arch.data, model_families());
 }
 
+int32_t layer_matrices(const struct layer *l, const struct weight *out[LAYER_MATRICES])
+{
+    const struct weight *const all[LAYER_MATRICES] = {&l->wq,         &l->wk,     &l->wv,   &l->wo,
+                                                      &l->moe.router, &l->w_gate, &l->w_up, &l->w_down};
+    int32_t n = 0;
+    for (int32_t i = 0; i < LAYER_MATRICES; i++)
+        if (all[i]->type)
+            out[n++] = all[i];
+    return n;
+}
+
 void model_unmap(struct model_desc *m)
 {
     for (int32_t i = 0; i < m->n_decoded; i++)
         mem_free(m->decoded[i]);
     mem_free(m->decoded);
     mem_free(m->layers);
+    mem_free(m->experts);
     memset(m, 0, sizeof *m);
 }

@@ -17,8 +17,32 @@ enum attn_kind {
 };
 enum ffn_kind {
     FFN_SWIGLU,
-    FFN_GEGLU
+    FFN_GEGLU,
+    FFN_MOE /* struct moe */
 };
+
+/* What an expert does with gate and up. */
+enum expert_act {
+    EXPERT_SWIGLU,
+    EXPERT_SWIGLU_CLAMPED /* gpt-oss: min(g, limit) sigmoid(alpha g) (clamp(u, -limit, limit) + 1) */
+};
+
+/* A mixture of experts (Shazeer et al., arXiv:1701.06538): a row goes through the n_used experts with the largest
+ * router logits (of equal ones the lower id), and the sum of their outputs is weighted by the softmax of these
+ * logits, over the chosen experts (Mixtral, arXiv:2401.04088) or over all of them. */
+struct moe {
+    int32_t n_expert, n_used;
+    bool over_all; /* the softmax */
+    enum expert_act act;
+    struct weight router;             /* [n_expert × d] */
+    const float *router_bias;         /* [n_expert] */
+    struct weight *gate, *up, *down;  /* [n_expert] each, of one type; in model_desc.experts */
+    const float *gate_bias, *up_bias; /* [n_expert × d_ff] */
+    const float *down_bias;           /* [n_expert × d] */
+};
+
+#define EXPERT_ALPHA 1.702f /* gpt-oss */
+#define EXPERT_LIMIT 7.0f
 
 struct rope_spec {
     float theta;        /* base */
@@ -41,12 +65,18 @@ struct layer {
     const float *bq, *bk, *bv, *bo;          /* biases */
     const float *attn_norm, *attn_post_norm; /* [d] */
     const float *q_norm, *k_norm;            /* [d_k], per head */
+    const float *sinks; /* [n_head] a logit of each head that joins the softmax without a value */
 
     enum ffn_kind ffn;
     int32_t d_ff;
     struct weight w_gate, w_up, w_down;    /* [d_ff × d], [d_ff × d], [d × d_ff] */
     const float *ffn_norm, *ffn_post_norm; /* [d] */
+    struct moe moe; /* FFN_MOE: then w_gate, w_up, w_down are empty and d_ff is an expert's */
 };
+
+#define LAYER_MATRICES 8
+/* The matrices of a layer that every pass reads, whole: all but the experts. Returns their number. */
+int32_t layer_matrices(const struct layer *l, const struct weight *out[LAYER_MATRICES]);
 
 #define MODEL_MAX_ROPES 2
 
@@ -58,6 +88,7 @@ struct model_desc {
     struct rope_spec ropes[MODEL_MAX_ROPES];
     int32_t n_ropes;
     struct layer *layers;     /* [n_layer], owned */
+    struct weight *experts;   /* what the layers' struct moe point into, owned; NULL: no experts */
     struct weight token_embd; /* [n_vocab × d] */
     struct weight output;     /* the head; equals token_embd when tied */
     const float *output_norm; /* [d] */
@@ -81,6 +112,8 @@ const char *model_families(void);
 typedef hasten_status (*family_fn)(const struct gguf *g, struct model_desc *m, struct hasten_error *err);
 hasten_status family_llama(const struct gguf *g, struct model_desc *m, struct hasten_error *err);
 hasten_status family_qwen2(const struct gguf *g, struct model_desc *m, struct hasten_error *err);
+hasten_status family_qwen3moe(const struct gguf *g, struct model_desc *m, struct hasten_error *err);
+hasten_status family_gpt_oss(const struct gguf *g, struct model_desc *m, struct hasten_error *err);
 hasten_status family_gemma3(const struct gguf *g, struct model_desc *m, struct hasten_error *err);
 
 /* ---- for families: reading with checks (bind.c) ---- */
@@ -98,6 +131,10 @@ hasten_status bind_weight(const struct gguf *g, struct model_desc *m, const char
 hasten_status bind_vector(const struct gguf *g, struct model_desc *m, const char *name, int64_t n,
                           bool optional, const float **out, struct hasten_error *err);
 
+/* The same for n_vectors of them, [n_vectors × n]. */
+hasten_status bind_vectors(const struct gguf *g, struct model_desc *m, const char *name, int64_t n,
+                           int32_t n_vectors, bool optional, const float **out, struct hasten_error *err);
+
 /* Sizes that all decoder families share: layers, widths, heads, context, vocabulary, norm epsilon; allocates
  * m->layers with the heads and widths filled in. */
 hasten_status bind_common(const struct gguf *g, struct model_desc *m, struct hasten_error *err);
@@ -105,6 +142,18 @@ hasten_status bind_common(const struct gguf *g, struct model_desc *m, struct has
 hasten_status bind_ends(const struct gguf *g, struct model_desc *m, struct hasten_error *err);
 /* The matrices of layer i: q, k, v, o, gate, up, down, and the two norms before attention and feed-forward. */
 hasten_status bind_block(const struct gguf *g, struct model_desc *m, int32_t i, struct hasten_error *err);
+/* The same in two parts: attention with its norm; gate, up and down of a dense feed-forward block. */
+hasten_status bind_attention(const struct gguf *g, struct model_desc *m, int32_t i, struct hasten_error *err);
+hasten_status bind_gated(const struct gguf *g, struct model_desc *m, int32_t i, struct hasten_error *err);
+/* A matrix of one tensor among several: tensor "name", [n × n_rows × k] with n > 1, as n weights. */
+hasten_status bind_stack(const struct gguf *g, struct model_desc *m, const char *name, int64_t k,
+                         int64_t n_rows, int32_t n, struct weight *out, struct hasten_error *err);
+/* bind_moe.c. "expert_count" and "expert_used_count" of a family that may have experts; 0 when it has none. Sets
+ * kind, numbers and d_ff (of "expert_feed_forward_length" where the file has it) of every layer. */
+hasten_status bind_experts(const struct gguf *g, struct model_desc *m, int32_t *n_expert,
+                           struct hasten_error *err);
+/* Router and experts of layer i, with whatever biases the file has: stacked tensors, or one for each expert. */
+hasten_status bind_moe(const struct gguf *g, struct model_desc *m, int32_t i, struct hasten_error *err);
 /* Tensor "blk.<i>.<suffix>" as a vector. */
 hasten_status bind_layer_vector(const struct gguf *g, struct model_desc *m, int32_t i, const char *suffix,
                                 int64_t n, bool optional, const float **out, struct hasten_error *err);

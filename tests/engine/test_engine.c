@@ -130,15 +130,27 @@ static void one_step_reads_each_weight_once(void **state)
     assert_int_equal(after.rows - before.rows, 16);
 
     const struct model_desc *d = &f->model->desc;
-    uint64_t once = 0;
+    uint64_t once = 0, expert = 0; /* what every pass reads; an expert of each layer */
     for (int32_t i = 0; i < d->n_layer; i++) {
-        const struct layer *l = &d->layers[i];
-        const struct weight *w[] = {&l->wq, &l->wk, &l->wv, &l->wo, &l->w_gate, &l->w_up, &l->w_down};
-        for (int j = 0; j < 7; j++)
+        const struct weight *w[LAYER_MATRICES];
+        const int32_t n = layer_matrices(&d->layers[i], w);
+        for (int j = 0; j < n; j++)
             once += (uint64_t)(w[j]->n_rows * w[j]->row_bytes);
+        const struct moe *m = &d->layers[i].moe;
+        for (int j = 0; j < 3 && d->layers[i].ffn == FFN_MOE; j++) {
+            const struct weight *x = j == 0 ? m->gate : j == 1 ? m->up : m->down;
+            expert += (uint64_t)(x->n_rows * x->row_bytes);
+        }
     }
     const uint64_t head = (uint64_t)(d->output.n_rows * d->output.row_bytes);
-    assert_int_equal(after.weight_bytes - before.weight_bytes, once + head);
+    /* Experts: each that some row chose, once; of one row exactly those it uses. */
+    const struct moe *m = &d->layers[0].moe;
+    const uint64_t all = after.weight_bytes - before.weight_bytes;
+    assert_in_range(all, once + head + (uint64_t)m->n_used * expert,
+                    once + head + (uint64_t)m->n_expert * expert);
+    assert_int_equal(hasten_step(f->engine, items, 1, ignore_logits, &n_logits, NULL, &err), HASTEN_OK);
+    hasten_engine_counters(f->engine, &before);
+    assert_int_equal(before.weight_bytes - after.weight_bytes, once + head + (uint64_t)m->n_used * expert);
     for (int i = 0; i < 16; i++)
         hasten_seq_close(items[i].seq);
 }

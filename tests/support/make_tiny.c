@@ -8,11 +8,12 @@ int main(int argc, char **argv)
 {
     struct tiny_options o;
     if (argc < 4) {
-        fprintf(stderr, "use: make_tiny llama|qwen2|gemma3 SEED OUT [name=value ...]\n");
+        fprintf(stderr, "use: make_tiny FAMILY SEED OUT [name=value ...]\n");
         return 2;
     }
     if (tiny_options_default(argv[1], strtoull(argv[2], NULL, 10), &o)) {
-        fprintf(stderr, "make_tiny: no family \"%s\"; there are llama, qwen2, gemma3\n", argv[1]);
+        fprintf(stderr, "make_tiny: no family \"%s\"; there are llama, qwen2, gemma3, qwen3moe, gpt-oss\n",
+                argv[1]);
         return 2;
     }
     for (int i = 4; i < argc; i++)

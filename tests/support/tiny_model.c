@@ -37,9 +37,29 @@ int tiny_options_default(const char *family, uint64_t seed, struct tiny_options 
                                  .d_ff = 128,
                                  .n_vocab = 512,
                                  .context = 4096,
-                                 .tied = 1};
+                                 .tied = 1,
+                                 .expert_type = "mix",
+                                 .n_used = 2,
+                                 .d_expert = 128};
     if (strcmp(family, "llama") == 0)
         return 0;
+    if (strcmp(family, "qwen3moe") == 0) {
+        out->tied = 0;
+        out->head_dim = 32;
+        out->n_expert = 8;
+        out->n_used = 3;
+        out->d_expert = 96;
+        return 0;
+    }
+    if (strcmp(family, "gpt-oss") == 0) {
+        out->tied = 0;
+        out->n_layer = 4;
+        out->n_head = 8;
+        out->window = 48;
+        out->n_expert = 5;
+        out->d_expert = 64;
+        return 0;
+    }
     if (strcmp(family, "qwen2") == 0) {
         out->tied = 0;
         return 0;
@@ -63,7 +83,8 @@ void tiny_options_widen(struct tiny_options *o)
 {
     o->d_model = round_up(o->d_model, 256);
     o->d_ff = round_up(o->d_ff, 256);
-    if (strcmp(o->family, "gemma3") == 0) /* its heads need not add up to d_model */
+    o->d_expert = round_up(o->d_expert, 256);
+    if (strcmp(o->family, "gemma3") == 0 || o->n_expert) /* its heads need not add up to d_model */
         o->head_dim = round_up(o->n_head * o->head_dim, 256) / o->n_head;
     else
         o->head_dim = o->d_model / o->n_head;
@@ -76,9 +97,10 @@ int tiny_options_set(struct tiny_options *o, const char *assignment)
         size_t offset;
     } numbers[] = {
 #define NUMBER(field) {#field, offsetof(struct tiny_options, field)}
-        NUMBER(n_layer),  NUMBER(d_model), NUMBER(n_head),  NUMBER(n_head_kv),
-        NUMBER(head_dim), NUMBER(d_ff),    NUMBER(n_vocab), NUMBER(context),
-        NUMBER(window),   NUMBER(pattern), NUMBER(tied),    NUMBER(vocab_only),
+        NUMBER(n_layer),  NUMBER(d_model), NUMBER(n_head),   NUMBER(n_head_kv),
+        NUMBER(head_dim), NUMBER(d_ff),    NUMBER(n_vocab),  NUMBER(context),
+        NUMBER(window),   NUMBER(pattern), NUMBER(tied),     NUMBER(vocab_only),
+        NUMBER(n_expert), NUMBER(n_used),  NUMBER(d_expert), NUMBER(split_experts),
 #undef NUMBER
     };
     const char *equals = strchr(assignment, '=');
@@ -86,6 +108,10 @@ int tiny_options_set(struct tiny_options *o, const char *assignment)
         return -1;
     if (strncmp(assignment, "type=", 5) == 0) {
         o->type = equals + 1;
+        return 0;
+    }
+    if (strncmp(assignment, "expert_type=", 12) == 0) {
+        o->expert_type = equals + 1;
         return 0;
     }
     char *end;
@@ -161,6 +187,12 @@ static void put_hyper(struct maker *m)
     put_u32(m, "context_length", o->context);
     put_u32(m, "embedding_length", o->d_model);
     put_u32(m, "feed_forward_length", o->d_ff);
+    if (o->n_expert) {
+        put_u32(m, "expert_count", o->n_expert);
+        put_u32(m, "expert_used_count", o->n_used);
+        if (!is_family(m, "llama") || o->d_expert != o->d_ff)
+            put_u32(m, "expert_feed_forward_length", o->d_expert);
+    }
     put_u32(m, "attention.head_count", o->n_head);
     put_u32(m, "attention.head_count_kv", o->n_head_kv);
     put_f32(m, "rope.freq_base", is_family(m, "llama") ? 100000.0f : 1000000.0f);
@@ -169,10 +201,11 @@ static void put_hyper(struct maker *m)
         put_u32(m, "vocab_size", o->n_vocab);
         put_u32(m, "rope.dimension_count", o->head_dim);
     }
-    if (is_family(m, "gemma3")) {
+    if (is_family(m, "gemma3") || is_family(m, "qwen3moe") || is_family(m, "gpt-oss")) {
         put_u32(m, "attention.key_length", o->head_dim);
         put_u32(m, "attention.value_length", o->head_dim);
-        put_u32(m, "attention.sliding_window", o->window);
+        if (o->window)
+            put_u32(m, "attention.sliding_window", o->window);
         if (o->pattern)
             put_u32(m, "attention.sliding_window_pattern", o->pattern);
     }
@@ -238,26 +271,26 @@ static void put_tokenizer(struct maker *m)
 /* ---- tensors ---- */
 
 /* The type of the next matrix with rows of n_in elements, or NULL if the wanted one does not divide them. */
-static const struct quant_type *next_type(struct maker *m, int64_t n_in)
+static const struct quant_type *next_type(struct maker *m, const char *wanted, int64_t n_in)
 {
     static const uint32_t ids[] = {QUANT_Q4_0, QUANT_Q4_K, QUANT_Q8_0, QUANT_Q6_K, QUANT_F16,
                                    QUANT_Q5_0, QUANT_Q5_K, QUANT_Q4_1, QUANT_Q3_K, QUANT_BF16,
                                    QUANT_Q5_1, QUANT_Q2_K, QUANT_F32};
     const uint32_t n_ids = sizeof ids / sizeof ids[0];
-    int mix = strcmp(m->o->type, "mix") == 0;
+    int mix = strcmp(wanted, "mix") == 0;
     for (uint32_t i = 0; i < n_ids; i++) {
         const struct quant_type *t =
             quant_type_get(ids[mix ? (m->n_matrices + (uint32_t)m->o->seed + i) % n_ids : i]);
-        if ((mix || strcmp(t->name, m->o->type) == 0) && n_in % t->block == 0)
+        if ((mix || strcmp(t->name, wanted) == 0) && n_in % t->block == 0)
             return t;
     }
     return NULL;
 }
 
 static void add_tensor(struct maker *m, const char *name, const struct quant_type *type, uint32_t n_dims,
-                       const uint64_t ne[2], float std, float mean)
+                       const uint64_t *ne, float std, float mean)
 {
-    int64_t n = (int64_t)(ne[0] * (n_dims > 1 ? ne[1] : 1));
+    int64_t n = (int64_t)(ne[0] * (n_dims > 1 ? ne[1] : 1) * (n_dims > 2 ? ne[2] : 1));
     size_t size = (size_t)(n / type->block) * (size_t)type->block_bytes;
     struct tiny_rng r = tiny_rng_make(m->o->seed, m->stream++);
     uint8_t *data = mem_alloc(size);
@@ -281,7 +314,7 @@ static void add_tensor(struct maker *m, const char *name, const struct quant_typ
 static void add_matrix(struct maker *m, const char *name, int32_t n_in, int32_t n_out, float gain)
 {
     uint64_t ne[2] = {(uint64_t)n_in, (uint64_t)n_out};
-    const struct quant_type *type = next_type(m, n_in);
+    const struct quant_type *type = next_type(m, m->o->type, n_in);
     m->n_matrices++;
     if (type)
         add_tensor(m, name, type, 2, ne, gain / sqrtf((float)n_in), 0);
@@ -295,19 +328,79 @@ static void add_vector(struct maker *m, const char *name, int32_t n, float std, 
     add_tensor(m, name, quant_type_get(QUANT_F32), 1, ne, std, mean);
 }
 
+/* Matrix "blk.<layer>.<part>" of each expert: one tensor of all, or one tensor each. */
+static void add_expert_matrices(struct maker *m, int32_t layer, const char *part, int32_t n_in, int32_t n_out,
+                                float gain)
+{
+    const struct tiny_options *o = m->o;
+    uint64_t ne[3] = {(uint64_t)n_in, (uint64_t)n_out, (uint64_t)o->n_expert};
+    const struct quant_type *type = next_type(m, o->expert_type, n_in);
+    const float std = gain / sqrtf((float)n_in);
+    char name[64];
+    m->n_matrices++;
+    if (!type) {
+        m->failed = 1;
+        return;
+    }
+    snprintf(name, sizeof name, "blk.%d.%s_exps.weight", layer, part);
+    if (!o->split_experts)
+        add_tensor(m, name, type, 3, ne, std, 0);
+    for (int32_t i = 0; o->split_experts && i < o->n_expert; i++) {
+        snprintf(name, sizeof name, "blk.%d.%s.%d.weight", layer, part, i);
+        add_tensor(m, name, type, 2, ne, std, 0);
+    }
+}
+
+static void add_biases(struct maker *m, int32_t layer, const char *part, int32_t n, float std)
+{
+    const uint64_t ne[2] = {(uint64_t)n, (uint64_t)m->o->n_expert};
+    char name[64];
+    snprintf(name, sizeof name, "blk.%d.%s_exps.bias", layer, part);
+    add_tensor(m, name, quant_type_get(QUANT_F32), 2, ne, std, 0);
+}
+
+/* Router logits of spread about 2. The gain of gate and up in gpt-oss drives some of them beyond its clamps. */
+static void add_experts(struct maker *m, int32_t layer)
+{
+    const struct tiny_options *o = m->o;
+    const uint64_t ne[2] = {(uint64_t)o->d_model, (uint64_t)o->n_expert};
+    const float gain = is_family(m, "gpt-oss") ? 3.0f : 1.5f;
+    char name[64];
+    add_expert_matrices(m, layer, "ffn_down", o->d_expert, o->d_model, is_family(m, "gpt-oss") ? 0.3f : 1.5f);
+    add_expert_matrices(m, layer, "ffn_gate", o->d_model, o->d_expert, gain);
+    add_expert_matrices(m, layer, "ffn_up", o->d_model, o->d_expert, gain);
+    snprintf(name, sizeof name, "blk.%d.ffn_gate_inp.weight", layer);
+    add_tensor(m, name, quant_type_get(QUANT_F32), 2, ne, 2.0f / sqrtf((float)o->d_model), 0);
+    if (!is_family(m, "gpt-oss"))
+        return;
+    snprintf(name, sizeof name, "blk.%d.ffn_gate_inp.bias", layer);
+    add_vector(m, name, o->n_expert, 0.5f, 0);
+    add_biases(m, layer, "ffn_down", o->d_model, 0.2f);
+    add_biases(m, layer, "ffn_gate", o->d_expert, 0.5f);
+    add_biases(m, layer, "ffn_up", o->d_expert, 0.5f);
+}
+
 static void add_layer(struct maker *m, int32_t layer)
 {
     const struct tiny_options *o = m->o;
     int32_t d = o->d_model, q = o->n_head * o->head_dim, kv = o->n_head_kv * o->head_dim;
-    int gemma = is_family(m, "gemma3");
+    int gemma = is_family(m, "gemma3"), oss = is_family(m, "gpt-oss");
     char name[64];
 #define LAYER(suffix) (snprintf(name, sizeof name, "blk.%d.%s", layer, suffix), name)
     add_vector(m, LAYER("attn_norm.weight"), d, 0.1f, 1);
-    add_matrix(m, LAYER("ffn_down.weight"), o->d_ff, d, 1.5f);
-    add_matrix(m, LAYER("ffn_gate.weight"), d, o->d_ff, 1.5f);
-    add_matrix(m, LAYER("ffn_up.weight"), d, o->d_ff, 1);
-    add_vector(m, LAYER("ffn_norm.weight"), d, 0.1f, 1);
-    if (is_family(m, "qwen2")) {
+    if (o->n_expert) {
+        add_experts(m, layer);
+    } else {
+        add_matrix(m, LAYER("ffn_down.weight"), o->d_ff, d, 1.5f);
+        add_matrix(m, LAYER("ffn_gate.weight"), d, o->d_ff, 1.5f);
+        add_matrix(m, LAYER("ffn_up.weight"), d, o->d_ff, 1);
+    }
+    add_vector(m, oss ? LAYER("post_attention_norm.weight") : LAYER("ffn_norm.weight"), d, 0.1f, 1);
+    if (oss) {
+        add_vector(m, LAYER("attn_sinks.weight"), o->n_head, 2, 1);
+        add_vector(m, LAYER("attn_output.bias"), d, 0.2f, 0);
+    }
+    if (is_family(m, "qwen2") || oss) {
         add_vector(m, LAYER("attn_k.bias"), kv, 0.5f, 0);
         add_vector(m, LAYER("attn_q.bias"), q, 0.5f, 0);
         add_vector(m, LAYER("attn_v.bias"), kv, 0.2f, 0);
@@ -316,9 +409,11 @@ static void add_layer(struct maker *m, int32_t layer)
     add_matrix(m, LAYER("attn_output.weight"), q, d, 1);
     add_matrix(m, LAYER("attn_q.weight"), d, q, 1.5f);
     add_matrix(m, LAYER("attn_v.weight"), d, kv, 1);
-    if (gemma) {
+    if (gemma || is_family(m, "qwen3moe")) {
         add_vector(m, LAYER("attn_k_norm.weight"), o->head_dim, 0.1f, 1.5f);
         add_vector(m, LAYER("attn_q_norm.weight"), o->head_dim, 0.1f, 1.5f);
+    }
+    if (gemma) {
         add_vector(m, LAYER("post_attention_norm.weight"), d, 0.1f, 1);
         add_vector(m, LAYER("post_ffw_norm.weight"), d, 0.1f, 1);
     }

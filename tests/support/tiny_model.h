@@ -1,12 +1,13 @@
 /* Tiny random models with the keys and tensors that real files of a family have (as read from SmolLM2,
- * Qwen2.5 and Gemma 3 files), a small real vocabulary and a short chat template. The same options and seed
+ * Qwen2.5 and Gemma 3 files; for experts as the published converter writes them), a small real vocabulary and a short chat template. The same options and seed
  * give the same bytes on every machine. */
 #ifndef HASTEN_TESTS_TINY_MODEL_H
 #define HASTEN_TESTS_TINY_MODEL_H
 #include "gguf_writer.h"
 
 struct tiny_options {
-    const char *family; /* "llama" (SmolLM2-like), "qwen2", "gemma3" */
+    const char *
+        family; /* "llama" (SmolLM2-like; with n_expert Mixtral-like), "qwen2", "gemma3", "qwen3moe", "gpt-oss" */
     uint64_t seed;
     const char
         *type; /* of the matrices: "Q4_0" ..., or "mix" (every format whose block divides the row, in turn) */
@@ -14,12 +15,17 @@ struct tiny_options {
     int32_t
         pattern;  /* gemma3: writes attention.sliding_window_pattern when not 0 (real files have none: 6) */
     int32_t tied; /* 1: no output.weight */
-    int32_t vocab_only; /* 1: keys and vocabulary, no tensors */
+    int32_t vocab_only;       /* 1: keys and vocabulary, no tensors */
+    const char *expert_type;  /* of the experts' matrices, as type */
+    int32_t n_expert, n_used; /* experts of a layer, of a row; 0: dense */
+    int32_t d_expert;         /* rows of an expert's gate and up */
+    int32_t split_experts;    /* 1: a tensor for each expert, as older files have them */
 };
 
 /* Defaults of a family: 3 layers × 64, 4/2 heads of 16 (llama; qwen2 with separate head and biases); 7
- * layers × 64, 4/1 heads of 32, window 96, so that layer 5 is global (gemma3). Context 4,096; types "mix". -1:
- * no such family. */
+ * layers × 64, 4/1 heads of 32, window 96, so that layer 5 is global (gemma3); 3 layers × 64, 4/2 heads of 32, 8
+ * experts of 96, 3 used (qwen3moe); 4 layers × 64, 8/2 heads of 16, window 48, 5 experts of 64, 2 used (gpt-oss).
+ * Context 4,096; types "mix". -1: no such family. */
 int tiny_options_default(const char *family, uint64_t seed, struct tiny_options *out);
 /* Widens d_model, d_ff and head_dim to multiples of 256, so that every matrix can be a K-quant. */
 void tiny_options_widen(struct tiny_options *o);
