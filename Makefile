@@ -5,18 +5,22 @@
 #   make deep DATA=DIR         the long tests and fuzzing, resumable; DEEP_SHARDS=i/n, ONLY=PATTERN
 #   make bench                 speed beside the peers that are built, docs/performance.md; about an hour with two
 #                              peers; BENCH="--models smollm2 --pairs 1 --no-neighbour" for less
+#   make man                   man pages into build/release/man; `make install` installs them and completions
 #   make build lint format fuzz install fresh-root
 
 PREFIX ?= /usr/local
 ONLY ?= .
 BENCH_MODELS ?= smollm2 gemma3-270m qwen-0.5b qwen-1.5b
 
-.PHONY: build demo check deep bench install fresh-root format lint fuzz
+.PHONY: build man demo check deep bench install fresh-root format lint fuzz
 
 build:
 	@scripts/deps
 	@cmake --preset release
 	@cmake --build --preset release
+
+man: build
+	@ls build/release/man
 
 demo:
 	@scripts/demo

@@ -40,4 +40,8 @@
 #define LIMIT_JSON_DEPTH 128               /* nesting of a JSON document from outside */
 #define LIMIT_JSON_BYTES (64u << 20)
 
+/* The command */
+#define LIMIT_PROFILE_BYTES (1u << 20) /* a YAML file of options */
+#define LIMIT_PROFILE_LINES 1024       /* options in it */
+
 #endif

@@ -1,5 +1,5 @@
 /* What the modes of `hasten bench` share: options, the printing of limits and statistics. One file per mode:
- * bench_speed.c (a model's prefill and decode), bench_profile.c (--profile), bench_limits.c (--roofline),
+ * bench_speed.c (a model's prefill and decode), bench_profile.c (--breakdown), bench_limits.c (--roofline),
  * bench_kernels.c (--kernels). Measuring is in src/bench/; here it is only asked for and printed. */
 #ifndef HASTEN_CLI_BENCH_H
 #define HASTEN_CLI_BENCH_H
@@ -12,7 +12,7 @@ struct bench_args {
     const char *batch; /* "4,16", or NULL */
     const char *type;  /* --kernels: one weight type, or NULL */
     int32_t n_prompt, n_gen, depth, repeat;
-    bool roofline, kernels, profile, no_limits;
+    bool roofline, kernels, breakdown, no_limits;
     int64_t text_tokens; /* set by bench_tokens: of the text, read once; and whether that was not enough */
     bool text_repeated;
     struct ui ui;

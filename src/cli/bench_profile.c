@@ -1,4 +1,4 @@
-/* `hasten bench --profile MODEL`: one prefill chunk and one decode token, by operation. */
+/* `hasten bench --breakdown MODEL`: one prefill chunk and one decode token, by operation. */
 #include "bench/profile.h"
 #include "base/limits.h"
 #include "cli/bench.h"
@@ -48,7 +48,7 @@ static hasten_status measure(struct bench_args *a, struct hasten_engine_settings
                          "bench: depth and tokens need %lld positions (expected at most -c %d)", (long long)n,
                          (int)settings->n_ctx);
     if (p->n_prompt > settings->n_batch)
-        return error_set(err, HASTEN_ERR_USAGE, "bench: --profile -p %d: a chunk has at most %d rows (-b)",
+        return error_set(err, HASTEN_ERR_USAGE, "bench: --breakdown -p %d: a chunk has at most %d rows (-b)",
                          (int)p->n_prompt, (int)settings->n_batch);
     hasten_status st = session_open(model, settings, &a->ui, s, err);
     if (!st)

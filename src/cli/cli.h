@@ -8,22 +8,33 @@
 #include "hasten/hasten.h"
 #include <stdio.h>
 
+struct command_host;
+
 struct command {
     const char *name;
     const char *synopsis; /* after the name: "MODEL [-p TEXT | -f FILE | < FILE]" */
     const char *summary;  /* one line */
     const char *text;     /* paragraphs of --help after the options; may be NULL */
     int (*run)(const struct command *c, int argc,
-               char **argv); /* argv after the command's name; exit status */
+               char **argv);   /* argv after the command's name; exit status */
+    struct command_host *host; /* who runs it; NULL in the table */
 };
 
 const struct command *command_find(const char *name);
 const struct command *command_at(int i); /* NULL after the last */
+int command_unknown(const char *name);   /* says so, with the nearest; exit status 2 */
+
+struct exit_meaning {
+    int status;
+    const char *text;
+};
+extern const struct exit_meaning exit_meanings[]; /* ends with a NULL text */
 
 /* ---- options and manners that every command has -------------------------------------------------------- */
 
 struct ui {
     bool quiet, verbose, json, help;
+    const char *profile;
     bool shown;       /* a progress line stands on the terminal */
     uint64_t last_ns; /* when it was drawn */
 };
@@ -31,9 +42,40 @@ struct ui {
 /* The group "Output": --json -q -v --help. */
 struct option_group ui_group(struct ui *ui);
 
-/* Parses, and answers --help: returns -1 to go on, else the exit status. groups[0] must be ui_group's. */
+/* What a command takes: groups[0] is ui_group's. */
+struct command_options {
+    const struct command *command;
+    struct ui *ui;
+    struct option_group *groups;
+    int n_groups, max_positional;
+};
+/* Gets what a command takes instead of running it; returns an exit status. */
+typedef int (*command_visit_fn)(void *ctx, const struct command_options *o);
+
+struct command_host {
+    command_visit_fn visit; /* NULL: the command runs */
+    void *visit_ctx;
+    struct profile *profile; /* the file of options in use: values point into it */
+};
+
+/* Parses, and answers --help: returns -1 to go on, else the exit status, which the command returns. Every command calls
+ * it first, so that command_visit learns what it takes. */
 int command_parse(const struct command *c, struct ui *ui, struct option_group *groups, int n_groups,
                   int max_positional, int argc, char **argv, struct option_positionals *pos);
+int command_visit(const struct command *c, command_visit_fn visit, void *ctx);
+/* The parsing part: command line, environment, profile (opened into *profile). */
+hasten_status command_take(const struct command_options *o, struct profile **profile, int argc, char **argv,
+                           struct option_positionals *pos, struct hasten_error *err);
+
+/* Help of a command; of all (help.c). */
+int help_print(const struct command_options *o);
+int help_usage(FILE *to);
+/* What help, man pages and `config` show as the default: the table's value, or what the help says in brackets at its
+ * end; NULL: none. Its length in *len. */
+const char *option_default_text(const struct option_def *d, size_t *len);
+/* A man page into out (man.c): of one command; of hasten itself. */
+int man_command(const struct command_options *o, struct buf *out);
+int man_overview(struct buf *out);
 
 /* Prints the one line and returns the exit status. */
 int cli_fail(const struct hasten_error *err);
@@ -91,6 +133,11 @@ int cmd_bench(const struct command *c, int argc, char **argv);
 int cmd_quantize(const struct command *c, int argc, char **argv);
 int cmd_imatrix(const struct command *c, int argc, char **argv);
 int cmd_pull(const struct command *c, int argc, char **argv);
+int cmd_help(const struct command *c, int argc, char **argv);
+int cmd_config(const struct command *c, int argc, char **argv);
+int cmd_completion(const struct command *c, int argc, char **argv);
+int cmd_list(const struct command *c, int argc, char **argv);
+int cmd_rm(const struct command *c, int argc, char **argv);
 int cmd_doctor(const struct command *c, int argc, char **argv);
 
 #endif

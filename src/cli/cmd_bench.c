@@ -26,7 +26,7 @@ static const struct option_def bench_defs[] = {
      "each kernel, by set and format; no MODEL"},
     {"type", NULL, OPT_STRING, offsetof(struct bench_args, type), 0, 0, NULL, "TYPE",
      "with --kernels: one format (q4_k)"},
-    {"profile", NULL, OPT_FLAG, offsetof(struct bench_args, profile), 0, 0, NULL, NULL,
+    {"breakdown", NULL, OPT_FLAG, offsetof(struct bench_args, breakdown), 0, 0, NULL, NULL,
      "one chunk and one token, by operation"},
 };
 
@@ -74,14 +74,15 @@ static const char *not_taken(const struct option_group *g, const char *takes)
 static int refuse_idle(const struct command *c, const struct bench_args *a, const struct option_group *own,
                        const struct option_group *model)
 {
-    const char *mode = a->roofline ? "--roofline" : a->kernels ? "--kernels" : "--profile", *idle = NULL;
+    const char *mode = a->roofline ? "--roofline" : a->kernels ? "--kernels" : "--breakdown", *idle = NULL;
     if (!a->kernels && option_on_line(own, "type"))
         return cli_usage(c, "--type without --kernels (it chooses among their formats)");
     if (a->roofline || a->kernels) {
-        idle = not_taken(own, a->kernels ? " roofline kernels profile type " : " roofline kernels profile ");
+        idle =
+            not_taken(own, a->kernels ? " roofline kernels breakdown type " : " roofline kernels breakdown ");
         idle = idle ? idle : not_taken(model, " threads ");
-    } else if (a->profile) {
-        idle = not_taken(own, " roofline kernels profile n-prompt n-gen depth repeat text ");
+    } else if (a->breakdown) {
+        idle = not_taken(own, " roofline kernels breakdown n-prompt n-gen depth repeat text ");
     }
     if (idle)
         return cli_usage(c, "%s takes no --%s (it would change nothing)", mode, idle);
@@ -104,7 +105,7 @@ static int run_mode(struct bench_args *a, const struct option_group *model_optio
     const char *model = model_argument(&a->model, pos, &err);
     if (!model || model_settings(&a->model, model_options, &settings, &err))
         return cli_fail(&err);
-    return a->profile ? bench_profile(a, &settings, model) : bench_speed(a, &settings, model);
+    return a->breakdown ? bench_profile(a, &settings, model) : bench_speed(a, &settings, model);
 }
 
 int cmd_bench(const struct command *c, int argc, char **argv)
@@ -115,8 +116,7 @@ int cmd_bench(const struct command *c, int argc, char **argv)
                                      .defs = bench_defs,
                                      .n = sizeof bench_defs / sizeof *bench_defs,
                                      .dst = &a,
-                                     .exclusive = "roofline kernels profile",
-                                     .line_only = "profile"}, /* HASTEN_PROFILE will name a file of options */
+                                     .exclusive = "roofline kernels breakdown"},
                                     model_group(&a.model)};
     struct option_positionals pos;
     int rc = command_parse(c, &a.ui, groups, 3, 1, argc, argv, &pos);

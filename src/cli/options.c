@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NAME_MAX_BYTES 64
-
 /* ---- values ------------------------------------------------------------------------------------------- */
 
 hasten_status parse_size(const char *text, uint64_t *out, struct hasten_error *err)
@@ -33,6 +31,34 @@ hasten_status parse_size(const char *text, uint64_t *out, struct hasten_error *e
         return error_set(err, HASTEN_ERR_USAGE, "'%s' (expected a size such as 512M or 4G)", text);
     *out = (uint64_t)(x * unit);
     return HASTEN_OK;
+}
+
+hasten_status parse_duration(const char *text, uint64_t *out, struct hasten_error *err)
+{
+    static const struct {
+        const char *unit;
+        double ms;
+    } units[] = {{"ms", 1}, {"s", 1e3}, {"m", 60e3}, {"h", 3600e3}};
+    char *end = NULL;
+    const double x = isdigit((unsigned char)text[0]) ? strtod(text, &end) : -1;
+    double ms = x == 0 && *end == 0 ? 0 : -1;
+    for (size_t i = 0; i < sizeof units / sizeof *units && x >= 0; i++)
+        if (strcmp(end, units[i].unit) == 0)
+            ms = x * units[i].ms;
+    if (!(ms >= 0 && ms < 0x1p52))
+        return error_set(err, HASTEN_ERR_USAGE, "'%s' (expected a duration such as 250ms, 10s or 5m)", text);
+    *out = (uint64_t)ms;
+    return HASTEN_OK;
+}
+
+static hasten_status parse_bounded_duration(const struct option_def *d, const char *text, uint64_t *out,
+                                            struct hasten_error *err)
+{
+    hasten_status st = parse_duration(text, out, err);
+    if (!st && ((double)*out < d->lo * 1e3 || (double)*out > d->hi * 1e3))
+        st = error_set(err, HASTEN_ERR_USAGE, "'%s' (expected a duration from %gs to %gs)", text, d->lo,
+                       d->hi);
+    return st;
 }
 
 static hasten_status parse_flag(const char *text, bool *out, struct hasten_error *err)
@@ -96,18 +122,26 @@ static hasten_status parse_seed(const char *text, uint64_t *out, struct hasten_e
 static hasten_status parse_choice(const struct option_def *d, const char *text, int *out,
                                   struct hasten_error *err)
 {
-    size_t len = strlen(text);
+    const char *at = d->arg, *c = NULL, *names[32];
+    char text_of[32][32];
+    size_t n;
     int index = 0;
-    for (const char *c = d->arg; c; index++) {
-        const char *bar = strchr(c, '|');
-        size_t n = bar ? (size_t)(bar - c) : strlen(c);
-        if (n == len && memcmp(c, text, n) == 0) {
+    for (; (n = option_choice(&at, &c)) > 0; index++) {
+        if (strlen(text) == n && memcmp(c, text, n) == 0) {
             *out = index;
             return HASTEN_OK;
         }
-        c = bar ? bar + 1 : NULL;
+        if (index < 32 && n < sizeof text_of[0]) {
+            memcpy(text_of[index], c, n);
+            text_of[index][n] = 0;
+            names[index] = text_of[index];
+        }
     }
-    return error_set(err, HASTEN_ERR_USAGE, "unknown value '%s' (expected %s)", text, d->arg);
+    const char *near = index <= 32 ? nearest_word(text, names, index) : NULL;
+    return error_set(err, HASTEN_ERR_USAGE,
+                     near ? "unknown value '%s' (expected %s; did you mean %s?)"
+                          : "unknown value '%s' (expected %s)",
+                     text, d->arg, near);
 }
 
 static hasten_status list_push(struct option_list *l, const char *text, struct hasten_error *err)
@@ -136,6 +170,8 @@ static hasten_status store(const struct option_group *g, int index, const char *
         return parse_float(d, text, at, err);
     case OPT_SIZE:
         return parse_size(text, at, err);
+    case OPT_DURATION:
+        return parse_bounded_duration(d, text, at, err);
     case OPT_CHOICE:
         return parse_choice(d, text, at, err);
     case OPT_LIST:
@@ -152,7 +188,7 @@ static hasten_status store(const struct option_group *g, int index, const char *
 /* Edit distance where exchanging two neighbours is one step (optimal string alignment). */
 static size_t edit_distance(const char *a, size_t n, const char *b, size_t m)
 {
-    size_t rows[3][NAME_MAX_BYTES + 1], *before = rows[0], *last = rows[1], *row = rows[2];
+    size_t rows[3][OPTION_NAME_BYTES + 1], *before = rows[0], *last = rows[1], *row = rows[2];
     for (size_t j = 0; j <= m; j++)
         last[j] = j;
     for (size_t i = 1; i <= n; i++) {
@@ -177,11 +213,11 @@ const char *nearest_word(const char *word, const char *const *words, int n)
 {
     const char *best = NULL;
     size_t len = strlen(word), best_distance = len <= 3 ? 2 : len <= 8 ? 3 : 4; /* must be less */
-    if (len > NAME_MAX_BYTES)
+    if (len > OPTION_NAME_BYTES)
         return NULL;
     for (int w = 0; w < n; w++) {
         size_t m = strlen(words[w]);
-        size_t d = m > NAME_MAX_BYTES ? best_distance : edit_distance(word, len, words[w], m);
+        size_t d = m > OPTION_NAME_BYTES ? best_distance : edit_distance(word, len, words[w], m);
         if (d < best_distance && d < (len > m ? len : m)) {
             best_distance = d;
             best = words[w];
@@ -200,20 +236,35 @@ static bool same_name(const char *a, size_t a_len, const char *b, size_t b_len)
     return true;
 }
 
-#define LETTERS_MAX 3 /* longer spellings in `letters` are names */
+size_t option_spelling(const char **at, const char **spelling)
+{
+    if (!*at)
+        return 0;
+    *spelling = *at;
+    const size_t n = strcspn(*at, " ");
+    *at += n + ((*at)[n] == ' ');
+    return n;
+}
+
+size_t option_choice(const char **at, const char **choice)
+{
+    if (!*at)
+        return 0;
+    *choice = *at;
+    const size_t n = strcspn(*at, "|");
+    *at = (*at)[n] ? *at + n + 1 : NULL;
+    return n;
+}
 
 /* Does name[0, len) (without its dashes) mean d? Letters have one dash. */
 static bool matches(const struct option_def *d, const char *name, size_t len, bool two_dashes)
 {
     if (same_name(name, len, d->name, strlen(d->name)))
         return true;
-    for (const char *c = d->letters; c && *c;) {
-        size_t n = strcspn(c, " ");
-        if (!(two_dashes && n <= LETTERS_MAX) && same_name(name, len, c, n))
+    const char *at = d->letters, *c = NULL;
+    for (size_t n; (n = option_spelling(&at, &c)) > 0;)
+        if (!(two_dashes && n <= OPTION_LETTERS_MAX) && same_name(name, len, c, n))
             return true;
-        c += n;
-        c += *c == ' ';
-    }
     return false;
 }
 
@@ -231,23 +282,28 @@ static bool find(struct option_group *groups, int n_groups, const char *name, si
 }
 
 /* Options that people know from llama.cpp or from what is planned, and that no command has today. */
-static const char *const not_yet[] = {"no-mmap",     "mlock",   "hf",           "hf-repo",     "lora",
-                                      "lora-scaled", "grammar", "grammar-file", "json-schema", "profile",
-                                      "draft",       "attend",  "cache-ram",    "pooling",     "imatrix",
-                                      "task",        "serve"};
+static const char *const not_yet[] = {
+    "no-mmap",     "mlock", "hf",     "hf-repo",   "lora",    "lora-scaled", "grammar", "grammar-file",
+    "json-schema", "draft", "attend", "cache-ram", "pooling", "imatrix",     "task",    "serve"};
+
+int option_names(const struct option_group *groups, int n_groups, const char **names, int cap)
+{
+    int n = 0;
+    for (int i = 0; i < n_groups; i++)
+        for (int j = 0; j < groups[i].n && n < cap; j++)
+            names[n++] = groups[i].defs[j].name;
+    return n;
+}
 
 static hasten_status unknown_option(const struct option_group *groups, int n_groups, const char *arg,
                                     struct hasten_error *err)
 {
     const char *names[160];
-    char word[NAME_MAX_BYTES + 1];
-    int n = 0;
-    for (int i = 0; i < n_groups; i++)
-        for (int j = 0; j < groups[i].n && n < 160; j++)
-            names[n++] = groups[i].defs[j].name;
+    char word[OPTION_NAME_BYTES + 1];
+    const int n = option_names(groups, n_groups, names, 160);
     const char *start = arg + strspn(arg, "-");
     size_t len = strcspn(start, "=");
-    len = len > NAME_MAX_BYTES ? NAME_MAX_BYTES : len;
+    len = len > OPTION_NAME_BYTES ? OPTION_NAME_BYTES : len;
     for (size_t i = 0; i < len; i++)
         word[i] = start[i] == '_' ? '-' : start[i];
     word[len] = 0;
@@ -266,7 +322,7 @@ static hasten_status unknown_option(const struct option_group *groups, int n_gro
 static hasten_status take_defaults(struct option_group *groups, int n_groups, struct hasten_error *err)
 {
     for (int i = 0; i < n_groups; i++) {
-        groups[i].given = groups[i].on_line = 0;
+        groups[i].given = groups[i].on_line = groups[i].in_profile = 0;
         for (int j = 0; j < groups[i].n; j++)
             if (groups[i].defs[j].value) {
                 hasten_status st = store(&groups[i], j, groups[i].defs[j].value, err);
@@ -277,12 +333,12 @@ static hasten_status take_defaults(struct option_group *groups, int n_groups, st
     return HASTEN_OK;
 }
 
-static void environment_name(const char *option, char out[NAME_MAX_BYTES + 8])
+void option_environment_name(const char *option, char out[OPTION_NAME_BYTES + 8])
 {
     size_t n = 0;
     for (const char *c = "HASTEN_"; *c; c++)
         out[n++] = *c;
-    for (const char *c = option; *c && n < NAME_MAX_BYTES + 7; c++)
+    for (const char *c = option; *c && n < OPTION_NAME_BYTES + 7; c++)
         out[n++] = *c == '-' ? '_' : (char)toupper((unsigned char)*c);
     out[n] = 0;
 }
@@ -321,21 +377,24 @@ static int rival(const struct option_group *g, int index, uint64_t mask)
     return -1;
 }
 
-static bool from_environment(const struct option_group *g, int j)
+bool option_in_environment(const struct option_def *d)
 {
-    const char *name = g->defs[j].name;
-    return strcmp(name, "help") != 0 &&
-           !(g->line_only && listed(g->line_only, g->line_only + strlen(g->line_only), name));
+    return strcmp(d->name, "help") != 0;
+}
+
+bool option_in_profile(const struct option_def *d)
+{
+    return strcmp(d->name, "help") != 0 && strcmp(d->name, "profile") != 0;
 }
 
 /* What the command line says, by itself or by an option that excludes this one, is not looked up. */
 static hasten_status take_environment(struct option_group *groups, int n_groups, struct hasten_error *err)
 {
-    char name[NAME_MAX_BYTES + 8];
+    char name[OPTION_NAME_BYTES + 8];
     for (int i = 0; i < n_groups; i++)
         for (int j = 0; j < groups[i].n; j++) {
-            environment_name(groups[i].defs[j].name, name);
-            const char *text = from_environment(&groups[i], j) ? getenv(name) : NULL;
+            option_environment_name(groups[i].defs[j].name, name);
+            const char *text = option_in_environment(&groups[i].defs[j]) ? getenv(name) : NULL;
             if (!text || groups[i].on_line >> j & 1 || rival(&groups[i], j, groups[i].on_line) >= 0)
                 continue;
             if (store(&groups[i], j, text, err))
@@ -345,7 +404,25 @@ static hasten_status take_environment(struct option_group *groups, int n_groups,
     return HASTEN_OK;
 }
 
-static hasten_status refuse_rivals(const struct option_group *groups, int n_groups, struct hasten_error *err)
+hasten_status options_set(struct option_group *groups, int n_groups, const char *name, const char *text,
+                          bool *known, struct hasten_error *err)
+{
+    struct option_group *g = NULL;
+    int j = 0;
+    *known = find(groups, n_groups, name, strlen(name), true, &g, &j);
+    if (!*known)
+        return HASTEN_OK;
+    const uint64_t before = g->given & ~g->in_profile;
+    if (before >> j & 1 || rival(g, j, before) >= 0)
+        return HASTEN_OK;
+    if (store(g, j, text, err))
+        return error_prefix(err, "option %s", g->defs[j].name);
+    g->given |= 1ull << j;
+    g->in_profile |= 1ull << j;
+    return HASTEN_OK;
+}
+
+hasten_status options_check(const struct option_group *groups, int n_groups, struct hasten_error *err)
 {
     for (int i = 0; i < n_groups; i++)
         for (int j = 0; j < groups[i].n; j++) {
@@ -412,9 +489,7 @@ hasten_status options_parse(struct option_group *groups, int n_groups, int max_p
             out->items[out->n++] = argv[i];
         }
     }
-    if (!st)
-        st = take_environment(groups, n_groups, err);
-    return st ? st : refuse_rivals(groups, n_groups, err);
+    return st ? st : take_environment(groups, n_groups, err);
 }
 
 static bool in_mask(const struct option_group *g, const char *name, uint64_t mask)
@@ -452,12 +527,9 @@ static int help_line(const struct option_def *d, struct buf *out)
 {
     struct buf left = {0};
     int bad = 0;
-    for (const char *c = d->letters; c && *c;) {
-        size_t n = strcspn(c, " ");
-        bad |= n > LETTERS_MAX ? 0 : buf_printf(&left, "-%.*s, ", (int)n, c);
-        c += n;
-        c += *c == ' ';
-    }
+    const char *at = d->letters, *c = NULL;
+    for (size_t n; (n = option_spelling(&at, &c)) > 0;)
+        bad |= n > OPTION_LETTERS_MAX ? 0 : buf_printf(&left, "-%.*s, ", (int)n, c);
     bad |= buf_printf(&left, "--%s", d->name);
     if (d->type != OPT_FLAG)
         bad |= buf_printf(&left, " %s", d->arg ? d->arg : "VALUE");

@@ -1,10 +1,12 @@
 /* Options of commands: one table per group says name, letters, type, range, default and help; from it come the
- * parser, --help, suggestions for typos and HASTEN_<OPTION>. Values land in the caller's struct.
+ * parser, --help, man pages, completions, `hasten config`, suggestions for typos, HASTEN_<OPTION> and profiles.
+ * Values land in the caller's struct.
  *
  * Syntax: --name VALUE, --name=VALUE, -x VALUE, -xyz VALUE for letters of several characters (-sys), which two dashes
  * do not take; `_` equals `-`; `--` ends the options; a VALUE that is the name of an option is refused but after `=`.
- * Precedence: command line, environment, default; a variable is not even read when the command line gives its option
- * or one that excludes it; nor are those of a group's line_only. HASTEN_HELP is never read: a forgotten one would turn every command into its help. */
+ * Precedence: command line, environment, profile, default; a variable is not even read, and a line of a profile not
+ * taken, when a source before it gives its option or one that excludes it. HASTEN_HELP is never read: a forgotten
+ * one would turn every command into its help. */
 #ifndef HASTEN_CLI_OPTIONS_H
 #define HASTEN_CLI_OPTIONS_H
 #include "base/error.h"
@@ -14,14 +16,15 @@
 #include <stdint.h>
 
 enum option_type {
-    OPT_FLAG,   /* bool */
-    OPT_INT,    /* int32_t in [lo, hi] */
-    OPT_SEED,   /* uint64_t up to 2^63 - 1, which JSON readers' integers hold */
-    OPT_FLOAT,  /* float in [lo, hi] */
-    OPT_STRING, /* const char * */
-    OPT_SIZE,   /* uint64_t bytes: 1048576, 512M, 4G, 1.5GiB */
-    OPT_CHOICE, /* int: index in `choices` */
-    OPT_LIST    /* struct option_list; repeatable */
+    OPT_FLAG,     /* bool */
+    OPT_INT,      /* int32_t in [lo, hi] */
+    OPT_SEED,     /* uint64_t up to 2^63 - 1, which JSON readers' integers hold */
+    OPT_FLOAT,    /* float in [lo, hi] */
+    OPT_STRING,   /* const char * */
+    OPT_SIZE,     /* uint64_t bytes: 1048576, 512M, 4G, 1.5GiB */
+    OPT_DURATION, /* uint64_t milliseconds in [lo, hi] seconds: 250ms, 10s, 5m, 1h */
+    OPT_CHOICE,   /* int: index in `choices` */
+    OPT_LIST      /* struct option_list; repeatable */
 };
 
 #define OPT_ABOVE_ZERO 1.2e-38 /* lo of an OPT_FLOAT that must be above zero */
@@ -47,10 +50,10 @@ struct option_group {
     const char *title;
     const struct option_def *defs;
     int n;
-    void *dst;               /* struct that receives the values; the caller initialises it */
-    const char *exclusive;   /* NULL, or sets of options of which at most one may be given: "a b c|d e" */
-    const char *line_only;   /* NULL, or options that the environment does not set: "a b" */
-    uint64_t given, on_line; /* set by options_parse: bit i: defs[i] was given at all; on the command line */
+    void *dst;             /* struct that receives the values; the caller initialises it */
+    const char *exclusive; /* NULL, or sets of options of which at most one may be given: "a b c|d e" */
+    /* set by the parser, bit i: defs[i] was given at all; on the command line; in a profile */
+    uint64_t given, on_line, in_profile;
 };
 
 #define OPTION_MAX_POSITIONAL 8
@@ -59,17 +62,38 @@ struct option_positionals {
     int n;
 };
 
-/* Fills the groups. HASTEN_ERR_USAGE with one sentence (an unknown option suggests the nearest). */
+/* Fills the groups from defaults, command line and environment. HASTEN_ERR_USAGE with one sentence (an unknown option
+ * suggests the nearest). Then come options_set for each line of a profile, and options_check. */
 hasten_status options_parse(struct option_group *groups, int n_groups, int max_positional, int argc,
                             char **argv, struct option_positionals *out, struct hasten_error *err);
+/* One line of a profile: the option called name, unless a source before it decided. *known: is there such an option?
+ * text must live as long as the values. */
+hasten_status options_set(struct option_group *groups, int n_groups, const char *name, const char *text,
+                          bool *known, struct hasten_error *err);
+hasten_status options_check(const struct option_group *groups, int n_groups, struct hasten_error *err);
 bool option_given(const struct option_group *g, const char *name);
 bool option_on_line(const struct option_group *g, const char *name);
 void options_free(struct option_group *groups, int n_groups); /* frees lists */
+/* "HASTEN_TOP_K" for "top-k". */
+#define OPTION_NAME_BYTES 64
+void option_environment_name(const char *option, char out[OPTION_NAME_BYTES + 8]);
+/* Can the environment and a profile set it? Not --help; a profile no --profile either. */
+bool option_in_environment(const struct option_def *d);
+bool option_in_profile(const struct option_def *d);
+/* All long names of the groups (and long spellings among the letters) into names[cap]; returns how many. */
+int option_names(const struct option_group *groups, int n_groups, const char **names, int cap);
+/* The next spelling in d->letters: its length, 0 at the end. *at begins as d->letters. */
+size_t option_spelling(const char **at, const char **spelling);
+#define OPTION_LETTERS_MAX 3 /* longer spellings in `letters` are names, which two dashes take */
+/* The next choice of an OPT_CHOICE's arg ("a|b|c"), likewise. */
+size_t option_choice(const char **at, const char **choice);
 /* The options part of --help. */
 int options_help(const struct option_group *groups, int n_groups, struct buf *out);
 
 /* "512M" -> bytes; "1.5G"; binary multiples. */
 hasten_status parse_size(const char *text, uint64_t *out, struct hasten_error *err);
+/* "250ms", "10s", "5m", "1h", "0" -> milliseconds. */
+hasten_status parse_duration(const char *text, uint64_t *out, struct hasten_error *err);
 /* The candidate nearest to word by edit distance, or NULL if none is near (up to 3 characters: one edit, up to
  * 8: two, else three). */
 const char *nearest_word(const char *word, const char *const *words, int n);

@@ -1,7 +1,6 @@
 /* Output manners: notes, progress, errors, JSON to stdout (cli.h). The only place that knows whether stderr is
  * a terminal. */
 #include "base/clock.h"
-#include "base/cpu.h"
 #include "base/file.h"
 #include "base/limits.h"
 #include "base/mem.h"
@@ -21,13 +20,16 @@ static const struct option_def ui_defs[] = {
     {"quiet", "q", OPT_FLAG, offsetof(struct ui, quiet), 0, 0, NULL, NULL, "no notes, no progress"},
     {"verbose", "v", OPT_FLAG, offsetof(struct ui, verbose), 0, 0, NULL, NULL,
      "explain, also when not on a terminal"},
-    {"help", "h", OPT_FLAG, offsetof(struct ui, help), 0, 0, NULL, NULL, "this text"},
+    {"profile", NULL, OPT_STRING, offsetof(struct ui, profile), 0, 0, NULL, "FILE",
+     "options from a YAML file (hasten config shows what comes of it)"},
+    {"help", "h", OPT_FLAG, offsetof(struct ui, help), 0, 0, NULL, NULL,
+     "this text; with --json the table of options"},
 };
 
 struct option_group ui_group(struct ui *ui)
 {
     return (struct option_group){
-        .title = "Output:", .defs = ui_defs, .n = 4, .dst = ui, .exclusive = "quiet verbose"};
+        .title = "Output:", .defs = ui_defs, .n = 5, .dst = ui, .exclusive = "quiet verbose"};
 }
 
 int cli_fail(const struct hasten_error *err)
@@ -46,57 +48,6 @@ int cli_usage(const struct command *c, const char *fmt, ...)
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     error_set(&err, HASTEN_ERR_USAGE, "%s: %s", c->name, text);
-    return cli_fail(&err);
-}
-
-static int print_help(const struct command *c, const struct option_group *groups, int n_groups)
-{
-    struct buf b = {0};
-    int bad = buf_printf(&b, "usage: hasten %s%s%s\n\n%s\n", c->name, *c->synopsis ? " " : "", c->synopsis,
-                         c->summary);
-    for (int i = 1; i < n_groups; i++)
-        bad |= options_help(&groups[i], 1, &b);
-    bad |= options_help(groups, 1, &b);
-    if (c->text)
-        bad |= buf_printf(&b, "\n%s", c->text);
-    if (!bad)
-        cli_out(b.data, b.len);
-    buf_free(&b);
-    return cli_finish(bad ? 4 : 0);
-}
-
-/* What no table of options can say: two models, an environment variable that is no option. */
-static hasten_status check_parsed(const struct option_group *groups, int n_groups,
-                                  const struct option_positionals *pos, struct hasten_error *err)
-{
-    const char *cpu = getenv("HASTEN_CPU");
-    for (int i = 0; i < n_groups; i++)
-        if (pos->n > 0 && option_on_line(&groups[i], "model"))
-            return error_set(err, HASTEN_ERR_USAGE, "both --model and '%s' (expected one MODEL)",
-                             pos->items[0]);
-    if (cpu && *cpu && !cpu_bound_known(cpu))
-        return error_set(err, HASTEN_ERR_USAGE,
-                         "environment HASTEN_CPU: unknown value '%s' on this architecture (expected %s)", cpu,
-                         cpu_bounds_text());
-    return HASTEN_OK;
-}
-
-int command_parse(const struct command *c, struct ui *ui, struct option_group *groups, int n_groups,
-                  int max_positional, int argc, char **argv, struct option_positionals *pos)
-{
-    struct hasten_error err;
-    hasten_status st = options_parse(groups, n_groups, max_positional, argc, argv, pos, &err);
-    if (!st)
-        st = check_parsed(groups, n_groups, pos, &err);
-    if (ui->help && (!st || st == HASTEN_ERR_USAGE)) {
-        int rc = print_help(c, groups, n_groups);
-        options_free(groups, n_groups);
-        return rc;
-    }
-    if (!st)
-        return -1;
-    options_free(groups, n_groups);
-    error_prefix(&err, "%s", c->name);
     return cli_fail(&err);
 }
 
@@ -160,6 +111,15 @@ void ui_detail(struct ui *ui, const char *fmt, ...)
     va_end(ap);
 }
 
+/* "12.3 MB" for bytes, "12 tokens" else. */
+static void print_amount(double amount, const char *unit)
+{
+    if (strcmp(unit, "bytes") == 0)
+        fprintf(stderr, "%.1f MB", amount / 1e6);
+    else
+        fprintf(stderr, "%.0f %s", amount, unit);
+}
+
 void ui_progress(struct ui *ui, const char *what, uint64_t done, uint64_t total, const char *unit,
                  uint64_t since_ns)
 {
@@ -167,9 +127,14 @@ void ui_progress(struct ui *ui, const char *what, uint64_t done, uint64_t total,
     double s = (double)(now - since_ns) / 1e9;
     if (ui->quiet || !isatty(STDERR_FILENO) || s < 1 || (ui->shown && now - ui->last_ns < 100000000u))
         return;
-    double rate = done ? (double)done / s : 0, left = rate > 0 ? (double)(total - done) / rate : 0;
-    fprintf(stderr, "\r\033[K%s %llu/%llu %s, %.0f/s, %.0f s left", what, (unsigned long long)done,
-            (unsigned long long)total, unit, rate, left);
+    double rate = done ? (double)done / s : 0;
+    fprintf(stderr, "\r\033[K%s ", what);
+    print_amount((double)done, unit);
+    if (total)
+        fprintf(stderr, " of "), print_amount((double)total, unit);
+    fprintf(stderr, ", "), print_amount(rate, unit), fprintf(stderr, "/s");
+    if (total > done && rate > 0)
+        fprintf(stderr, ", %.0f s left", (double)(total - done) / rate);
     ui->shown = true;
     ui->last_ns = now;
 }

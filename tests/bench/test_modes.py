@@ -95,9 +95,9 @@ class Speed(unittest.TestCase):
         text = bench(*args, "-p", 0)
         for word in ("prefill", "first token"):
             self.assertNotIn(word, text)
-        r = json.loads(bench(tiny("llama"), "--profile", "-p", 0, "-n", 3, "-r", 1, "--json"))
+        r = json.loads(bench(tiny("llama"), "--breakdown", "-p", 0, "-n", 3, "-r", 1, "--json"))
         self.assertEqual((r["chunk"], r["token"]["rows"]), (None, 1))
-        r = json.loads(bench(tiny("llama"), "--profile", "-p", 5, "-n", 0, "-r", 1, "--json"))
+        r = json.loads(bench(tiny("llama"), "--breakdown", "-p", 5, "-n", 0, "-r", 1, "--json"))
         self.assertEqual((r["chunk"]["rows"], r["token"]), (5, None))
 
     def test_short_text(self):
@@ -105,7 +105,7 @@ class Speed(unittest.TestCase):
         path = WORK / "short.txt"
         path.write_text("hello world")
         for more, said in (([], True), (["-q"], False)):
-            for mode in ([], ["--profile"]):
+            for mode in ([], ["--breakdown"]):
                 r = subprocess.run([HASTEN, "bench", tiny("llama"), "-f", path, "-p", "50", "-n", "2", "-r", "1", "--json", *mode,
                                     *([] if mode else ["--no-limits"]), *more], capture_output=True, text=True, env=ENVIRONMENT)
                 text = json.loads(r.stdout)["text"]
@@ -175,13 +175,13 @@ class Profile(unittest.TestCase):
     def test_sums_to_the_whole(self):
         for family in FAMILIES:
             for threads in (1, 2):
-                r = json.loads(bench(tiny(family), "--profile", "-p", 60, "-n", 9, "-d", 20, "-r", 3, "-t", threads, "--json"))
+                r = json.loads(bench(tiny(family), "--breakdown", "-p", 60, "-n", 9, "-d", 20, "-r", 3, "-t", threads, "--json"))
                 self.assertEqual(set(r), {"model", "kernels", "threads", "depth", "text", "chunk", "token"})
                 self.check_step(r["chunk"], 60)
                 self.check_step(r["token"], 1)
 
     def test_table(self):
-        text = bench(tiny("llama"), "--profile", "-p", 8, "-n", 2, "-r", 1)
+        text = bench(tiny("llama"), "--breakdown", "-p", 8, "-n", 2, "-r", 1)
         for name in OPERATIONS + ["sum", "chunk, 8 rows", "token, 1 row"]:
             self.assertIn(name, text)
 
@@ -201,7 +201,7 @@ class Interrupt(unittest.TestCase):
     def test_modes(self):
         for args in (["doctor", "--json"], ["bench", "--roofline"], ["bench", tiny("llama"), "-r", 1000],
                      ["bench", tiny("llama"), "-r", 1000, "-p", 4000, "-n", 4000, "--no-limits"],
-                     ["bench", tiny("llama"), "--profile", "-r", 1000, "-n", 8000, "-p", 512]):
+                     ["bench", tiny("llama"), "--breakdown", "-r", 1000, "-n", 8000, "-p", 512]):
             self.assertEqual(self.check(*args, wait=0.25), "", args)
         self.check("bench", "--kernels", "--json", wait=0.25)
         self.check("bench", "--kernels", wait=4)

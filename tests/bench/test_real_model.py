@@ -21,7 +21,7 @@ def hasten(*args):
 
 class RealModel(unittest.TestCase):
     def test_profile(self):
-        r = hasten("bench", MODEL, "--profile", "-p", 64, "-n", 8, "-r", 3, "--json")
+        r = hasten("bench", MODEL, "--breakdown", "-p", 64, "-n", 8, "-r", 3, "--json")
         for step in (r["chunk"], r["token"]):
             total = sum(op["ms"] + op["waiting_ms"] for op in step["operations"])
             self.assertAlmostEqual(total, step["wall_ms"], delta=0.02 * step["wall_ms"])

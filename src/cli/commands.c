@@ -1,0 +1,92 @@
+/* The table of commands. What each takes stands in its cmd_*.c; from both come parser, help, man pages, completions
+ * and `hasten config`. */
+#include "cli/cli.h"
+#include <string.h>
+
+static const struct command commands[] = {
+    {"run", "MODEL [-p TEXT | -f FILE | < FILE]", "answer a prompt, or chat in the terminal",
+     "Without a prompt on a terminal it is a chat: /help lists its commands, Ctrl-C stops an answer.\n"
+     "Without -p and -f, and when stdin is not a terminal, stdin is the prompt.\n"
+     "An empty prompt is an error; so is a system prompt that no chat template would hold (--raw).\n"
+     "In the JSON, timings.predicted_n counts the token that ended the turn; tokens does not hold it.\n"
+     "--turns FILE answers the user messages of a JSON array one after another in one conversation and\n"
+     "prints one JSON object per turn (a chat for scripts).\n",
+     cmd_run, NULL},
+    {"tokenize", "MODEL [--special] [--no-bos] < text", "text to token ids, as a JSON array",
+     "Ids are those of the model's reference tokenizer. Where they stand for less than the text (bytes without a\n"
+     "token, normalisation), one line on stderr says so; -q silences it.\n",
+     cmd_tokenize, NULL},
+    {"detokenize", "MODEL [--special] < ids", "token ids (a JSON array) back to bytes", NULL, cmd_detokenize,
+     NULL},
+    {"template", "MODEL [--add-generation-prompt] [--tools FILE] < messages.json",
+     "render the model's chat template on an array of messages", NULL, cmd_template, NULL},
+    {"info", "MODEL [--tensors]", "what is in a model file, and the memory it needs", NULL, cmd_info, NULL},
+    {"eval", "MODEL (--ppl FILE | --ids FILE) [-c N] [--stride N]", "perplexity of a text; raw logits",
+     "The text is cut into windows of -c tokens, each evaluated from an empty context; every token after the\n"
+     "first of a window is scored (with --stride: every token not scored before). -c 0 is 512. --logits writes one\n"
+     "row of n_vocab float32 per scored token, in order; with --logits - they go to stdout and the result to\n"
+     "stderr.\n",
+     cmd_eval, NULL},
+    {"bench", "MODEL [-p N] [-n N] [-d N] [-r N] [--batch B,...] [--breakdown] | --roofline | --kernels",
+     "speed of prefill and decode, beside the machine's limits",
+     "Medians of -r repetitions, with the interval that holds the median (95 % from six repetitions on) and the\n"
+     "deviation; bytes and operations moved a second, and their shares of this machine's limits, which are\n"
+     "measured before and after (--no-limits: not). --batch 1,4,16 also decodes so many sequences together, each\n"
+     "in its own part of the text. --breakdown books one chunk and one token by operation.\n",
+     cmd_bench, NULL},
+    {"quantize", "IN OUT TYPE [--imatrix FILE] [--tensor PATTERN=FORMAT]",
+     "write a model in other block formats",
+     "TYPE: F32 F16 BF16 Q8_0 Q6_K Q5_0 Q5_1 Q5_K_S Q5_K_M Q4_0 Q4_1 Q4_K_S Q4_K_M Q3_K_S Q3_K_M Q3_K_L Q2_K;\n"
+     "Q3_K, Q4_K and Q5_K mean Q3_K_M, Q4_K_M and Q5_K_M. FORMAT of --tensor: F32 F16 BF16 Q8_0 Q6_K Q5_K Q5_0 Q5_1\n"
+     "Q4_K Q4_0 Q4_1 Q3_K Q2_K; of several patterns that match a matrix the last wins.\n"
+     "Vectors stay F32; below six bits the token embedding and the head get Q6_K. Rows that are no multiple of 256\n"
+     "fall back: Q2_K and Q3_K to Q4_0, Q4_K to Q5_0, Q5_K to Q5_1, Q6_K to Q8_0. A matrix that is in its format\n"
+     "already is copied bit for bit. OUT appears when it is complete; -v shows each tensor with its relative error.\n",
+     cmd_quantize, NULL},
+    {"imatrix", "MODEL -f FILE -o OUT", "measure which weights count on a text, for quantize",
+     "The text is read in chunks of -c tokens (512), each from an empty context. The file holds, for each matrix, the\n"
+     "sums of the squares of its input; llama.cpp reads and writes the same layout.\n",
+     cmd_imatrix, NULL},
+    {"pull", "NAME...", "fetch models of the built-in table into the cache",
+     "All names are checked before the first is fetched. What is in the cache is hashed, not trusted. The cache\n"
+     "is HASTEN_CACHE, else XDG_CACHE_HOME/hasten, else ~/.cache/hasten.\n",
+     cmd_pull, NULL},
+    {"doctor", "", "what this machine can do, and what Hasten makes of it",
+     "HASTEN_CPU (plain; avx2 or avx512; on ARM neon) bounds the instructions that any command uses.\n",
+     cmd_doctor, NULL},
+    {"config", "[COMMAND [OPTIONS]]", "every option's value and where it came from",
+     "The sources in their order: command line, environment (HASTEN_<OPTION>), profile, default. COMMAND comes first;\n"
+     "what follows is read as that command would read it, and the command does not run. Without one: all commands.\n"
+     "A profile is YAML: `temp: 0.2`, lists for options that repeat, and a mapping under the name of a command for\n"
+     "that command alone. A name that no command knows is refused.\n",
+     cmd_config, NULL},
+    {"completion", "bash|zsh|fish", "a script that completes commands, options and models in a shell", NULL,
+     cmd_completion, NULL},
+    {"help", "[COMMAND] [--man [-o FOLDER]] [--json]", "help on a command", NULL, cmd_help, NULL},
+};
+
+#define N_COMMANDS ((int)(sizeof commands / sizeof *commands))
+
+const struct command *command_at(int i)
+{
+    return i >= 0 && i < N_COMMANDS ? &commands[i] : NULL;
+}
+
+const struct command *command_find(const char *name)
+{
+    for (int i = 0; i < N_COMMANDS; i++)
+        if (strcmp(commands[i].name, name) == 0)
+            return &commands[i];
+    return NULL;
+}
+
+const struct exit_meaning exit_meanings[] = {
+    {0, "done"},
+    {1, "it ran and the answer is no: a full context, a number that is not finite, a missed threshold"},
+    {2, "usage: an option, a value or a combination is wrong"},
+    {3, "a bad, damaged or unsupported file"},
+    {4, "not enough memory or disk, found out before starting where it can be"},
+    {5, "network, or a peer that does not answer"},
+    {130, "interrupted"},
+    {0, NULL},
+};
