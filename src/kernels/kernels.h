@@ -144,6 +144,7 @@ struct kernels {
     void (*gelu_mul)(const float *gate, const float *up, int64_t n, float *y); /* y = gelu_tanh(gate) * up */
     void (*add)(const float *x, int64_t n, float *y);                          /* y += x */
     void (*scale)(float s, int64_t n, float *y);                               /* y *= s */
+    void (*softcap)(float cap, int64_t n, float *y);                           /* y = cap * tanh(y / cap) */
 
     /* Stores one position's key and value (f32, d_k and d_v values) at entry e of a tile. */
     void (*kv_store)(enum kv_rep rep, int64_t d_k, int64_t d_v, int32_t e, const float *k, const float *v,

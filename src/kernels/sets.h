@@ -15,6 +15,7 @@
     void set##_gelu_mul(const float *gate, const float *up, int64_t n, float *y);                            \
     void set##_add(const float *x, int64_t n, float *y);                                                     \
     void set##_scale(float s, int64_t n, float *y);                                                          \
+    void set##_softcap(float cap, int64_t n, float *y);                                                      \
     void set##_kv_store(enum kv_rep rep, int64_t d_k, int64_t d_v, int32_t e, const float *k,                \
                         const float *v, void *tile_k, void *tile_v);                                         \
     void set##_attn_query(enum kv_rep rep, int64_t d_k, const float *q, void *dst);                          \

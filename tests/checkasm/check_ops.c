@@ -39,6 +39,7 @@ enum op {
     OP_NORM_IN_PLACE,
     OP_SILU,
     OP_GELU,
+    OP_SOFTCAP,
     OP_ADD,
     OP_SCALE,
     OP_ROPE,
@@ -50,6 +51,7 @@ static const char *const op_names[] = {"rms_norm",
                                        "rms_norm in place",
                                        "silu_mul",
                                        "gelu_mul",
+                                       "softcap",
                                        "add",
                                        "scale",
                                        "rope",
@@ -74,6 +76,9 @@ static void apply(const struct kernels *k, enum op op, const struct inputs *in, 
         break;
     case OP_GELU:
         k->gelu_mul(x, w, n, y);
+        break;
+    case OP_SOFTCAP:
+        k->softcap(7.5f, n, y);
         break;
     case OP_ADD:
         k->add(x, n, y);
@@ -135,7 +140,8 @@ void check_ops(const struct kernels *set, struct report *rep)
 
 /* Relative error of an operation, in units of 2^-24. Norm: the sum of squares over n / 16 + 4 roundings
  * per lane, the root halves it. silu, gelu: exp (2.1) and its argument (for gelu, |u| <= 30 carries 3
- * roundings of the argument, so up to 90), then three roundings. rope: two products of the same magnitude. */
+ * roundings of the argument, so up to 90), then three roundings. softcap: tanh (as
+ * in attention) and two roundings. rope: two products of the same magnitude. */
 static double tolerance(enum op op, int64_t n)
 {
     switch (op) {
@@ -144,6 +150,7 @@ static double tolerance(enum op op, int64_t n)
     case OP_NORM_IN_PLACE:
         return (double)n / 32 + 10;
     case OP_SILU:
+    case OP_SOFTCAP:
         return 10;
     case OP_GELU:
         return 110;

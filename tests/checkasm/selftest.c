@@ -95,6 +95,11 @@ static void wrong_add(const float *x, int64_t n, float *y)
     kernels_plain()->add(x, n - 1, y); /* forgets the last */
 }
 
+static void wrong_softcap(float cap, int64_t n, float *y)
+{
+    kernels_plain()->softcap(cap * 1.0001f, n, y);
+}
+
 static void wrong_scale(float s, int64_t n, float *y)
 {
     kernels_plain()->scale(s, n & ~15, y); /* forgets the tail */
@@ -167,6 +172,7 @@ int self_test(void)
     FAULT(gelu_mul, wrong_gelu_mul);
     FAULT(add, wrong_add);
     FAULT(scale, wrong_scale);
+    FAULT(softcap, wrong_softcap);
     FAULT(kv_store, wrong_kv_store);
     FAULT(attn_tile, wrong_attn_tile);
     FAULT(attn_merge, wrong_attn_merge);

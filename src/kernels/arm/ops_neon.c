@@ -115,6 +115,17 @@ void neon_scale(float s, int64_t n, float *y)
     }
 }
 
+void neon_softcap(float cap, int64_t n, float *y)
+{
+    const float32x4_t c = vdupq_n_f32(cap);
+    for (int64_t at = 0; at < n; at += 16) {
+        struct v16 a = v_load(y + at, n - at);
+        for (int i = 0; i < 4; i++)
+            a.v[i] = vmulq_f32(c, v_tanh(vdivq_f32(a.v[i], c)));
+        v_store(y + at, a, n - at);
+    }
+}
+
 /* ---- activations ------------------------------------------------------------------------------- */
 
 /* Bits of the largest magnitude among n values (a multiple of 16): ordered as the magnitudes, NaN above. */

@@ -52,3 +52,9 @@ void ref_scale(float s, int64_t n, float *y)
     for (int64_t i = 0; i < n; i++)
         y[i] *= s;
 }
+
+void ref_softcap(float cap, int64_t n, float *y)
+{
+    for (int64_t i = 0; i < n; i++)
+        y[i] = (float)((double)cap * tanh((double)y[i] / (double)cap));
+}

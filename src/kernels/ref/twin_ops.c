@@ -61,3 +61,9 @@ void twin_scale(float s, int64_t n, float *y)
     for (int64_t i = 0; i < n; i++)
         y[i] *= s;
 }
+
+CLONES_FMA void twin_softcap(float cap, int64_t n, float *y)
+{
+    for (int64_t i = 0; i < n; i++)
+        y[i] = cap * tanh_f32_inline(y[i] / cap);
+}

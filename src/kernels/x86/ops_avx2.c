@@ -101,6 +101,13 @@ void avx2_scale(float s, int64_t n, float *y)
         v_store(y + i, n - i, _mm256_mul_ps(v_load(y + i, n - i), vs));
 }
 
+void avx2_softcap(float cap, int64_t n, float *y)
+{
+    const __m256 c = _mm256_set1_ps(cap);
+    for (int64_t i = 0; i < n; i += 8)
+        v_store(y + i, n - i, _mm256_mul_ps(c, v_tanh(_mm256_div_ps(v_load(y + i, n - i), c))));
+}
+
 /* ---- activations ------------------------------------------------------------------------------- */
 
 /* Bits of the largest magnitude among n values (a multiple of 32). */

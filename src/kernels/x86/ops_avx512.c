@@ -109,3 +109,13 @@ void avx512_scale(float s, int64_t n, float *y)
         _mm512_mask_storeu_ps(y + i, m, _mm512_mul_ps(_mm512_maskz_loadu_ps(m, y + i), vs));
     }
 }
+
+void avx512_softcap(float cap, int64_t n, float *y)
+{
+    const __m512 c = _mm512_set1_ps(cap);
+    for (int64_t i = 0; i < n; i += 16) {
+        const __mmask16 m = v_tail(n - i);
+        const __m512 v = v_tanh(_mm512_div_ps(_mm512_maskz_loadu_ps(m, y + i), c));
+        _mm512_mask_storeu_ps(y + i, m, _mm512_mul_ps(c, v));
+    }
+}
