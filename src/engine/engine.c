@@ -1,19 +1,13 @@
 /* Opening and closing an engine: plan first, then allocate everything, then nothing more until the end. */
 #include "engine/engine.h"
 #include "base/mem.h"
-#include <math.h>
 #include <string.h>
 
-/* inverse frequencies theta^(-2i/n_rot) / linear_scale (Su et al., RoFormer, arXiv:2104.09864, eq. 15) */
 static void fill_inv_freq(struct hasten_engine *e)
 {
     const struct model_desc *d = &e->model->desc;
-    for (int32_t r = 0; r < d->n_ropes; r++) {
-        const struct rope_spec *s = &d->ropes[r];
-        double *f = e->buf.inv_freq + (int64_t)r * (e->widths.rot / 2);
-        for (int32_t i = 0; i < s->n_rot / 2; i++)
-            f[i] = pow((double)s->theta, -2.0 * i / s->n_rot) / (double)s->linear_scale;
-    }
+    for (int32_t r = 0; r < d->n_ropes; r++)
+        rope_frequencies(&d->ropes[r], e->buf.inv_freq + (int64_t)r * (e->widths.rot / 2));
 }
 
 static hasten_status open_seqs(struct hasten_engine *e, struct hasten_error *err)

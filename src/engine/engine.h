@@ -13,12 +13,26 @@
 #define ATTN_SPLIT_ROWS 16 /* most rows of a pass whose attention is split by spans */
 #define ENGINE_MAX_LOGITS 64
 
+/* Positions that a step computes of a sequence, all rotated alike. */
+struct stretch {
+    int32_t from, to;
+    bool beyond;
+};
+
 struct hasten_seq {
     struct hasten_engine *engine;
     bool open;
     int32_t length;
     int32_t *tokens; /* [n_ctx] */
     struct kv_seq kv;
+    /* LongRoPE rotates by one list of frequencies in sequences up to model_desc.rope_switch positions, by another in
+     * longer ones. What the pages hold: the first n_kv positions (all but after a cancelled step), rotated by
+     * ropes[.].beyond or not; pages of the wrong kind are computed again from the tokens (step.c). */
+    int32_t n_kv;
+    bool beyond;
+    /* of the step in progress */
+    struct stretch todo[2];
+    int32_t n_todo, old_length, wanted_from, reached;
 };
 
 /* A run of rows of one sequence within a pass, at most ATTN_BLOCK_ROWS of them: the unit of attention. */

@@ -18,7 +18,7 @@ struct rows_ctx {
     struct hasten_engine *e;
     const struct layer *l;
     int32_t first_lane;
-    const float *post_norm; /* of the block whose output is being added */
+    const float *bias, *post_norm; /* of the block whose output is being added */
 };
 
 /* ---- embedding and rotation tables -------------------------------------------------------------------- */
@@ -35,16 +35,24 @@ static void embed_rows(void *ctx, int64_t begin, int64_t end, int worker)
             e->kernels->scale(d->embd_scale, d->d_model, x);
         for (int32_t r = 0; r < d->n_ropes; r++) {
             const int64_t half = e->widths.rot / 2, at = ((int64_t)r * e->settings.n_batch + i) * half;
+            const double magnitude = (double)d->ropes[r].magnitude;
             for (int32_t j = 0; j < d->ropes[r].n_rot / 2; j++) {
                 const double angle = e->pass.pos[i] * e->buf.inv_freq[r * half + j];
-                e->buf.cos[at + j] = (float)cos(angle);
-                e->buf.sin[at + j] = (float)sin(angle);
+                e->buf.cos[at + j] = (float)(cos(angle) * magnitude);
+                e->buf.sin[at + j] = (float)(sin(angle) * magnitude);
             }
         }
     }
 }
 
 /* ---- attention block ---------------------------------------------------------------------------------- */
+
+/* The rope of a layer, for a row: LongRoPE has another one for long sequences. */
+static int32_t rope_of(const struct rows_ctx *c, int64_t row)
+{
+    const int32_t r = c->l->rope;
+    return c->e->pass.seq[row]->beyond ? c->e->model->desc.ropes[r].beyond : r;
+}
 
 /* Bias, norm and rotation of n_head heads of one row, in place. */
 static void finish_heads(const struct rows_ctx *c, int64_t row, float *x, int32_t n_head, const float *bias,
@@ -53,8 +61,9 @@ static void finish_heads(const struct rows_ctx *c, int64_t row, float *x, int32_
     const struct hasten_engine *e = c->e;
     const struct kernels *kn = e->kernels;
     const struct layer *l = c->l;
-    const struct rope_spec *rope = &e->model->desc.ropes[l->rope];
-    const int64_t at = ((int64_t)l->rope * e->settings.n_batch + row) * (e->widths.rot / 2);
+    const int32_t r = rope_of(c, row);
+    const struct rope_spec *rope = &e->model->desc.ropes[r];
+    const int64_t at = ((int64_t)r * e->settings.n_batch + row) * (e->widths.rot / 2);
     if (bias)
         kn->add(bias, (int64_t)n_head * l->d_k, x);
     for (int32_t h = 0; h < n_head; h++) {
@@ -97,7 +106,7 @@ static void finish_qkv_rows(void *ctx, int64_t begin, int64_t end, int worker)
     }
 }
 
-/* x += post(out) */
+/* x += post(out + bias) */
 static void add_rows(void *ctx, int64_t begin, int64_t end, int worker)
 {
     const struct rows_ctx *c = ctx;
@@ -105,6 +114,8 @@ static void add_rows(void *ctx, int64_t begin, int64_t end, int worker)
     (void)worker;
     for (int64_t i = begin; i < end; i++) {
         float *out = c->e->buf.out + i * d->d_model;
+        if (c->bias)
+            c->e->kernels->add(c->bias, d->d_model, out);
         if (c->post_norm)
             c->e->kernels->rms_norm(out, c->post_norm, d->d_model, d->norm_eps, out);
         c->e->kernels->add(out, d->d_model, c->e->buf.x + i * d->d_model);
@@ -132,9 +143,7 @@ static void attention_block(struct rows_ctx *c)
     linear_group(e, &(struct linear_input){e->buf.att, (int64_t)l->n_head * l->d_v, NULL}, n,
                  &(struct linear){&l->wo, e->buf.out}, 1);
     engine_lap(e, ENGINE_OP_O);
-    if (l->bo)
-        for (int32_t i = 0; i < n; i++)
-            e->kernels->add(l->bo, e->model->desc.d_model, e->buf.out + (int64_t)i * e->model->desc.d_model);
+    c->bias = l->bo;
     c->post_norm = l->attn_post_norm;
     pool_for(e->pool, n, ROWS_PER_CLAIM, add_rows, c);
     engine_lap(e, ENGINE_OP_ADD);
@@ -161,9 +170,14 @@ static void activate_rows(void *ctx, int64_t begin, int64_t end, int worker)
     const struct rows_ctx *c = ctx;
     const struct layer *l = c->l;
     (void)worker;
-    for (int64_t i = begin; i < end; i++)
-        engine_activate(c->e->kernels, l->ffn, c->e->buf.gate + i * l->d_ff, c->e->buf.up + i * l->d_ff,
-                        l->d_ff);
+    for (int64_t i = begin; i < end; i++) {
+        float *gate = c->e->buf.gate + i * l->d_ff, *up = c->e->buf.up + i * l->d_ff;
+        if (l->b_gate)
+            c->e->kernels->add(l->b_gate, l->d_ff, gate);
+        if (l->b_up)
+            c->e->kernels->add(l->b_up, l->d_ff, up);
+        engine_activate(c->e->kernels, l->ffn, gate, up, l->d_ff);
+    }
 }
 
 static void ffn_block(struct rows_ctx *c)
@@ -174,7 +188,7 @@ static void ffn_block(struct rows_ctx *c)
     const struct linear_input in = {e->buf.x, e->model->desc.d_model, l->ffn_norm};
     if (l->ffn == FFN_MOE) {
         moe_block(e, l);
-    } else if (gated_pays(e, n)) {
+    } else if (!l->b_gate && !l->b_up && gated_pays(e, n)) {
         linear_gated(e, &in, n, l);
         engine_lap(e, ENGINE_OP_GATE_UP);
         linear_hidden(e, &l->w_down, n, e->buf.out);
@@ -188,6 +202,7 @@ static void ffn_block(struct rows_ctx *c)
                      &(struct linear){&l->w_down, e->buf.out}, 1);
     }
     engine_lap(e, ENGINE_OP_DOWN);
+    c->bias = l->b_down;
     c->post_norm = l->ffn_post_norm;
     pool_for(e->pool, n, ROWS_PER_CLAIM, add_rows, c);
     engine_lap(e, ENGINE_OP_ADD);
@@ -216,6 +231,20 @@ hasten_status forward_pass(struct hasten_engine *e, const volatile int *cancel, 
     return HASTEN_OK;
 }
 
+#define CAP_VALUES 4096 /* logits capped by one claim */
+
+static void cap_logits(void *ctx, int64_t begin, int64_t end, int worker)
+{
+    const struct hasten_engine *e = ((struct rows_ctx *)ctx)->e;
+    const int64_t n_vocab = e->model->desc.n_vocab, per_row = (n_vocab + CAP_VALUES - 1) / CAP_VALUES;
+    (void)worker;
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t at = i % per_row * CAP_VALUES, left = n_vocab - at;
+        e->kernels->softcap(e->model->desc.logit_softcap, left < CAP_VALUES ? left : CAP_VALUES,
+                            e->buf.logits + i / per_row * n_vocab + at);
+    }
+}
+
 void forward_head(struct hasten_engine *e, int32_t first, int32_t n)
 {
     const struct model_desc *d = &e->model->desc;
@@ -225,6 +254,9 @@ void forward_head(struct hasten_engine *e, int32_t first, int32_t n)
                (size_t)d->d_model * sizeof(float));
     linear_group(e, &(struct linear_input){e->buf.out, d->d_model, d->output_norm}, n,
                  &(struct linear){&d->output, e->buf.logits}, 1);
+    if (d->logit_softcap > 0)
+        pool_for(e->pool, n * (((int64_t)d->n_vocab + CAP_VALUES - 1) / CAP_VALUES), 1, cap_logits,
+                 &(struct rows_ctx){.e = e});
     engine_lap(e, ENGINE_OP_HEAD);
     e->counters.head_rows += (uint64_t)n;
 }

@@ -42,7 +42,8 @@ static void fill_head(const struct rope_spec *rope, const double *inv_freq, cons
         out[d] = -bias[d]; /* not rotated */
     for (int32_t i = 0; i < half; i++) {
         const int32_t at = rope->neox ? i : 2 * i, to = rope->neox ? i + half : 2 * i + 1;
-        const double angle = inv_freq[i] * MEAN_POSITIONS / 2, size = angle > 0 ? sin(angle) / angle : 1;
+        const double angle = inv_freq[i] * MEAN_POSITIONS / 2,
+                     size = (double)rope->magnitude * (angle > 0 ? sin(angle) / angle : 1);
         const double a = (double)bias[at], b = (double)bias[to];
         out[at] = (float)(-size * (a * cos(angle) - b * sin(angle)));
         out[to] = (float)(-size * (a * sin(angle) + b * cos(angle)));

@@ -101,35 +101,39 @@ static void release(struct kv_pool *p, int32_t block)
     p->free_list[p->n_free++] = block;
 }
 
-/* The page that an append at len writes into but that may be shared: the last, partly filled one; -1: none. */
-static int32_t open_page(const struct kv_seq *s, int32_t len)
+/* The pages that a sequence has already from `from` on, which may be shared: entries of its table. */
+struct entries {
+    int64_t first, end;
+};
+
+static struct entries held_from(const struct kv_pool *p, const struct kv_seq *s, int32_t from)
 {
-    return len % KV_PAGE && len / KV_PAGE < s->n_pages ? len / KV_PAGE : -1;
+    const int64_t end = (int64_t)s->n_pages * p->n_lanes, first = (int64_t)(from / KV_PAGE) * p->n_lanes;
+    return (struct entries){first < end ? first : end, end};
 }
 
-int64_t kv_need(const struct kv_pool *p, const struct kv_seq *s, int32_t len, int32_t n)
+int64_t kv_need(const struct kv_pool *p, const struct kv_seq *s, int32_t from, int32_t to)
 {
-    int64_t need = (int64_t)(pages_of(len + n) - s->n_pages) * p->n_lanes;
-    const int32_t open = open_page(s, len);
-    for (int32_t lane = 0; open >= 0 && n > 0 && lane < p->n_lanes; lane++)
-        need += p->refs[s->table[(int64_t)open * p->n_lanes + lane]] > 1;
+    const struct entries held = held_from(p, s, from);
+    int64_t need = (int64_t)(pages_of(to) - s->n_pages) * p->n_lanes;
+    for (int64_t i = held.first; i < held.end; i++)
+        need += p->refs[s->table[i]] > 1;
     return need;
 }
 
-void kv_extend(struct kv_pool *p, struct kv_seq *s, int32_t len, int32_t n)
+void kv_extend(struct kv_pool *p, struct kv_seq *s, int32_t from, int32_t to)
 {
-    const int32_t open = open_page(s, len);
-    for (int32_t lane = 0; open >= 0 && n > 0 && lane < p->n_lanes; lane++) {
-        int32_t *entry = &s->table[(int64_t)open * p->n_lanes + lane];
-        if (p->refs[*entry] == 1)
+    const struct entries held = held_from(p, s, from);
+    for (int64_t i = held.first; i < held.end; i++) {
+        if (p->refs[s->table[i]] == 1)
             continue;
         const int32_t copy = take(p);
-        memcpy(p->base + (size_t)copy * p->block_bytes, p->base + (size_t)*entry * p->block_bytes,
+        memcpy(p->base + (size_t)copy * p->block_bytes, p->base + (size_t)s->table[i] * p->block_bytes,
                p->block_bytes);
-        release(p, *entry);
-        *entry = copy;
+        release(p, s->table[i]);
+        s->table[i] = copy;
     }
-    const int32_t n_pages = pages_of(len + n);
+    const int32_t n_pages = pages_of(to);
     for (; s->n_pages < n_pages; s->n_pages++)
         for (int32_t lane = 0; lane < p->n_lanes; lane++)
             s->table[(int64_t)s->n_pages * p->n_lanes + lane] = take(p);

@@ -40,10 +40,10 @@ hasten_status kv_pool_open(struct kv_pool *p, enum kv_rep rep, const struct kv_l
                            int64_t n_pages, bool poison, struct hasten_error *err);
 void kv_pool_close(struct kv_pool *p);
 
-/* Blocks that must be free before n positions can be appended at length len (new pages, copies of shared ones). */
-int64_t kv_need(const struct kv_pool *p, const struct kv_seq *s, int32_t len, int32_t n);
-/* Makes positions len .. len + n - 1 writable. The caller has checked kv_need and max_pages. */
-void kv_extend(struct kv_pool *p, struct kv_seq *s, int32_t len, int32_t n);
+/* Blocks that must be free before positions [from, to) can be written (new pages, copies of shared ones). */
+int64_t kv_need(const struct kv_pool *p, const struct kv_seq *s, int32_t from, int32_t to);
+/* Makes positions [from, to) writable, with what they hold. The caller has checked kv_need and max_pages. */
+void kv_extend(struct kv_pool *p, struct kv_seq *s, int32_t from, int32_t to);
 /* Keeps only the pages that hold positions below n_keep. */
 void kv_shrink(struct kv_pool *p, struct kv_seq *s, int32_t n_keep);
 /* dst (empty) gets the pages of src that hold positions below n_keep, shared. */

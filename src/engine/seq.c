@@ -10,7 +10,8 @@ static hasten_status find_free(struct hasten_engine *e, struct hasten_seq **out,
             continue;
         *out = &e->seqs[i];
         (*out)->open = true;
-        (*out)->length = 0;
+        (*out)->length = (*out)->n_kv = 0;
+        (*out)->beyond = false;
         (*out)->kv.n_pages = 0;
         return HASTEN_OK;
     }
@@ -41,6 +42,8 @@ hasten_status hasten_seq_fork(struct hasten_seq *src, int32_t n_keep, struct has
         return st;
     struct hasten_seq *s = *out;
     s->length = n_keep;
+    s->n_kv = src->n_kv < n_keep ? src->n_kv : n_keep;
+    s->beyond = src->beyond;
     memcpy(s->tokens, src->tokens, (size_t)n_keep * sizeof *s->tokens);
     kv_share(&src->engine->kv, &src->kv, &s->kv, n_keep);
     return HASTEN_OK;
@@ -52,6 +55,7 @@ hasten_status hasten_seq_truncate(struct hasten_seq *s, int32_t n_keep, struct h
     if (st)
         return st;
     s->length = n_keep;
+    s->n_kv = s->n_kv < n_keep ? s->n_kv : n_keep;
     kv_shrink(&s->engine->kv, &s->kv, n_keep);
     return HASTEN_OK;
 }

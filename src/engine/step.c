@@ -1,5 +1,6 @@
 /* A step: checks the items, makes room for all of them or none, cuts them into passes of at most n_batch rows,
- * hands out logits. On failure every sequence is as long as before. */
+ * hands out logits. On failure every sequence is as long as before. What a step computes is a stretch of positions of
+ * each sequence, or two (plan_item). */
 #include "engine/engine.h"
 
 static hasten_status check_item(const struct hasten_engine *e, const struct hasten_item *items, int32_t i,
@@ -32,12 +33,45 @@ static hasten_status check_item(const struct hasten_engine *e, const struct hast
     return HASTEN_OK;
 }
 
+/* What an item has to compute. Most often the positions it appends. A model with LongRoPE answers at position p as one
+ * that is given p + 1 tokens: rotated for long sequences if they are more than rope_switch, for short ones if not.
+ * So a sequence that grows longer is computed again from its first token, and so is one that was cut back; positions
+ * below the switch are computed for short sequences only where the logits of one are wanted. */
+static void plan_item(const struct hasten_engine *e, const struct hasten_item *it, bool wanted)
+{
+    struct hasten_seq *s = it->seq;
+    const int32_t to = s->length + it->n, at = e->model->desc.rope_switch;
+    s->old_length = s->length;
+    s->reached = s->n_kv;
+    s->wanted_from = wanted ? s->length + it->want_from : to;
+    s->n_todo = 0;
+    bool beyond = s->beyond;
+    int32_t n_kv = s->n_kv;
+    if (!at || to <= at || s->wanted_from < at) {
+        s->todo[s->n_todo++] = (struct stretch){beyond ? 0 : n_kv, at && to > at ? at : to, false};
+        n_kv = to;
+        beyond = false;
+    }
+    if (at && to > at)
+        s->todo[s->n_todo++] = (struct stretch){beyond ? n_kv : 0, to, true};
+}
+
+/* The first position that a step writes. */
+static int32_t first_written(const struct hasten_seq *s)
+{
+    const int32_t a = s->todo[0].from, b = s->todo[s->n_todo - 1].from;
+    return a < b ? a : b;
+}
+
 static hasten_status make_room(struct hasten_engine *e, const struct hasten_item *items, int32_t n_items,
-                               struct hasten_error *err)
+                               bool wanted, struct hasten_error *err)
 {
     int64_t need = 0;
-    for (int32_t i = 0; i < n_items; i++)
-        need += kv_need(&e->kv, &items[i].seq->kv, items[i].seq->length, items[i].n);
+    for (int32_t i = 0; i < n_items; i++) {
+        plan_item(e, &items[i], wanted);
+        need += kv_need(&e->kv, &items[i].seq->kv, first_written(items[i].seq),
+                        items[i].seq->length + items[i].n);
+    }
     if (need > e->kv.n_free)
         return error_set(
             err, HASTEN_ERR_FULL,
@@ -45,7 +79,7 @@ static hasten_status make_room(struct hasten_engine *e, const struct hasten_item
             (long long)e->kv.n_free, (long long)need);
     for (int32_t i = 0; i < n_items; i++) {
         struct hasten_seq *s = items[i].seq;
-        kv_extend(&e->kv, &s->kv, s->length, items[i].n);
+        kv_extend(&e->kv, &s->kv, first_written(s), s->length + items[i].n);
         for (int32_t j = 0; j < items[i].n; j++)
             s->tokens[s->length + j] = items[i].tokens[j];
         s->length += items[i].n;
@@ -56,41 +90,72 @@ static hasten_status make_room(struct hasten_engine *e, const struct hasten_item
 static void take_back(struct hasten_engine *e, const struct hasten_item *items, int32_t n_items)
 {
     for (int32_t i = 0; i < n_items; i++) {
-        items[i].seq->length -= items[i].n;
-        kv_shrink(&e->kv, &items[i].seq->kv, items[i].seq->length);
+        struct hasten_seq *s = items[i].seq;
+        s->length = s->old_length;
+        s->n_kv = s->n_kv < s->length ? s->n_kv : s->length;
+        kv_shrink(&e->kv, &s->kv, s->length);
     }
 }
 
-/* Where a step stands: next row of the next item. */
+/* Where a step stands: next position of a stretch of the next item. */
 struct cursor {
-    int32_t item, row;
+    int32_t item, stretch, pos;
 };
 
-/* Fills e->pass with as many rows as fit, from the cursor on. */
+static struct cursor cursor_at(const struct hasten_item *items, int32_t n_items, int32_t item)
+{
+    return (struct cursor){item, 0, item < n_items ? items[item].seq->todo[0].from : 0};
+}
+
+/* One row of the pass: position pos of item `item`. */
+static void add_row(struct hasten_engine *e, struct hasten_seq *s, int32_t item, int32_t pos)
+{
+    struct pass *p = &e->pass;
+    struct row_block *b = p->n_blocks ? &p->blocks[p->n_blocks - 1] : NULL;
+    if (!b || b->seq != s || b->n_rows == ATTN_BLOCK_ROWS) {
+        b = &p->blocks[p->n_blocks++];
+        *b = (struct row_block){.seq = s, .first_row = p->n_rows, .first_pos = pos};
+    }
+    b->n_rows++;
+    if (pos >= s->wanted_from && (!s->beyond || pos >= e->model->desc.rope_switch)) {
+        p->head[p->n_head] = (struct hasten_logits_row){item, pos - s->old_length};
+        p->head_row[p->n_head++] = p->n_rows;
+    }
+    p->token[p->n_rows] = s->tokens[pos];
+    p->pos[p->n_rows] = pos;
+    p->seq[p->n_rows++] = s;
+    s->reached = pos + 1;
+}
+
+/* Fills e->pass with as many rows as fit, from the cursor on. A pass ends where a sequence changes its rotation. */
 static void compose_pass(struct hasten_engine *e, const struct hasten_item *items, int32_t n_items,
                          struct cursor *c)
 {
     struct pass *p = &e->pass;
     p->n_rows = p->n_blocks = p->n_head = 0;
     while (c->item < n_items && p->n_rows < e->settings.n_batch) {
-        const struct hasten_item *it = &items[c->item];
-        const int32_t pos = it->seq->length - it->n + c->row;
-        struct row_block *b = p->n_blocks ? &p->blocks[p->n_blocks - 1] : NULL;
-        if (!b || b->seq != it->seq || b->n_rows == ATTN_BLOCK_ROWS) {
-            b = &p->blocks[p->n_blocks++];
-            *b = (struct row_block){.seq = it->seq, .first_row = p->n_rows, .first_pos = pos};
+        struct hasten_seq *s = items[c->item].seq;
+        const struct stretch *t = &s->todo[c->stretch];
+        if (s->beyond != t->beyond) {
+            s->beyond = t->beyond;
+            s->n_kv = 0;
         }
-        b->n_rows++;
-        if (c->row >= it->want_from) {
-            p->head[p->n_head] = (struct hasten_logits_row){c->item, c->row};
-            p->head_row[p->n_head++] = p->n_rows;
+        add_row(e, s, c->item, c->pos);
+        if (++c->pos < t->to)
+            continue;
+        if (++c->stretch < s->n_todo) {
+            c->pos = s->todo[c->stretch].from;
+            return;
         }
-        p->token[p->n_rows] = it->tokens[c->row];
-        p->pos[p->n_rows] = pos;
-        p->seq[p->n_rows++] = it->seq;
-        if (++c->row == it->n)
-            *c = (struct cursor){c->item + 1, 0};
+        *c = cursor_at(items, n_items, c->item + 1);
     }
+}
+
+/* The rows of the pass are in their sequences' pages. */
+static void note_reached(const struct hasten_item *items, int32_t n_items, int32_t first, int32_t last)
+{
+    for (int32_t i = first; i <= last && i < n_items; i++)
+        items[i].seq->n_kv = items[i].seq->reached;
 }
 
 /* Logits of the pass, n_logits rows at a time. Returns false once the sink wants no more. */
@@ -114,16 +179,18 @@ hasten_status hasten_step(struct hasten_engine *e, const struct hasten_item *ite
     for (int32_t i = 0; i < n_items; i++)
         if ((st = check_item(e, items, i, err)))
             return st;
-    if ((st = make_room(e, items, n_items, err)))
-        return st;
     bool wanted = sink != NULL;
-    struct cursor c = {0, 0};
+    if ((st = make_room(e, items, n_items, wanted, err)))
+        return st;
+    struct cursor c = cursor_at(items, n_items, 0);
     while (c.item < n_items) {
+        const int32_t first = c.item;
         compose_pass(e, items, n_items, &c);
         if ((st = forward_pass(e, cancel, err))) {
             take_back(e, items, n_items);
             return st;
         }
+        note_reached(items, n_items, first, c.item);
         wanted = wanted && deliver(e, sink, sink_ctx);
     }
     return HASTEN_OK;

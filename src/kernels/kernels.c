@@ -8,8 +8,7 @@
     .act_row_bytes = act_row_bytes_common, .act_make = set##_act_make, .matmul = matmul_of_set,              \
     .matmul_scratch_bytes = set##_matmul_scratch_bytes, .rms_norm = set##_rms_norm, .rope = set##_rope,      \
     .silu_mul = set##_silu_mul, .gelu_mul = set##_gelu_mul, .add = set##_add, .scale = set##_scale,          \
-    .softcap = set##_softcap,                                                                                \
-    .kv_store = set##_kv_store, .attn_query = set##_attn_query,                                              \
+    .softcap = set##_softcap, .kv_store = set##_kv_store, .attn_query = set##_attn_query,                    \
     .attn_scratch_bytes = set##_attn_scratch_bytes, .attn_tile = set##_attn_tile,                            \
     .attn_merge = set##_attn_merge, .attn_finish = set##_attn_finish, .row_gather = row_gather_decode
 #define KERNELS_OF(set) KERNELS_WITH(set, set##_matmul)

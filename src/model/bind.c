@@ -14,17 +14,35 @@ static void key_name(const struct model_desc *m, const char *name, char out[128]
     snprintf(out, 128, "%s.%s", m->arch, name);
 }
 
+/* The key's index, marked as read; -1 when the file has none of that name. A list is refused: it holds a value for
+ * each layer, and layers that differ are not read here. */
+static hasten_status find_key(const struct gguf *g, const struct model_desc *m, const char *key, int64_t *at,
+                              struct hasten_error *err)
+{
+    *at = gguf_find(g, key);
+    if (*at < 0)
+        return HASTEN_OK;
+    m->read_keys[*at] = 1;
+    if (gguf_key_type(g, *at) == GGUF_ARRAY)
+        return error_set(err, HASTEN_ERR_UNSUPPORTED,
+                         "%s: %s: unsupported list of values (expected one for all layers)", gguf_path(g),
+                         key);
+    return HASTEN_OK;
+}
+
 hasten_status bind_i32(const struct gguf *g, const struct model_desc *m, const char *name, int32_t lo,
                        int32_t hi, const int32_t *default_value, int32_t *out, struct hasten_error *err)
 {
     char key[128];
     key_name(m, name, key);
     uint32_t v = 0;
-    if (gguf_find(g, key) < 0 && default_value) {
+    int64_t at;
+    hasten_status st = find_key(g, m, key, &at, err);
+    if (st == HASTEN_OK && at < 0 && default_value) {
         *out = *default_value;
         return HASTEN_OK;
     }
-    hasten_status st = gguf_get_u32(g, key, &v, err);
+    st = st ? st : gguf_get_u32(g, key, &v, err);
     if (st)
         return st;
     if ((int64_t)v < lo || (int64_t)v > hi)
@@ -39,12 +57,14 @@ hasten_status bind_f32(const struct gguf *g, const struct model_desc *m, const c
 {
     char key[128];
     key_name(m, name, key);
-    if (gguf_find(g, key) < 0 && default_value) {
+    int64_t at;
+    hasten_status st = find_key(g, m, key, &at, err);
+    if (st == HASTEN_OK && at < 0 && default_value) {
         *out = *default_value;
         return HASTEN_OK;
     }
     float v = 0;
-    hasten_status st = gguf_get_f32(g, key, &v, err);
+    st = st ? st : gguf_get_f32(g, key, &v, err);
     if (st)
         return st;
     if (!(v >= lo && v <= hi))
@@ -112,12 +132,9 @@ hasten_status bind_weight(const struct gguf *g, struct model_desc *m, const char
     return bind_stack(g, m, name, k, n_rows, 1, out, err);
 }
 
-static hasten_status decode_vector(const struct gguf *g, struct model_desc *m, const struct gguf_tensor *t,
-                                   int64_t n, const float **out, struct hasten_error *err)
+hasten_status bind_own_vector(const struct gguf *g, struct model_desc *m, int64_t n, float **out,
+                              struct hasten_error *err)
 {
-    if (!t->type->decode)
-        return error_set(err, HASTEN_ERR_UNSUPPORTED, "%s: tensor '%s': unsupported type %s", gguf_path(g),
-                         t->name, t->type->name);
     if (m->n_decoded == m->cap_decoded) {
         int32_t cap = m->cap_decoded ? 2 * m->cap_decoded : 64;
         float **p = mem_realloc(m->decoded, (size_t)cap * sizeof *p);
@@ -129,11 +146,25 @@ static hasten_status decode_vector(const struct gguf *g, struct model_desc *m, c
     }
     float *v = mem_aligned((size_t)n * sizeof *v);
     if (!v)
-        return error_set(err, HASTEN_ERR_MEMORY, "%s: tensor '%s': out of memory for %lld floats",
-                         gguf_path(g), t->name, (long long)n);
-    t->type->decode(t->data, n, v);
+        return error_set(err, HASTEN_ERR_MEMORY, "%s: out of memory for %lld floats", gguf_path(g),
+                         (long long)n);
     m->decoded[m->n_decoded++] = v;
     m->owned_bytes += (uint64_t)n * sizeof *v;
+    *out = v;
+    return HASTEN_OK;
+}
+
+static hasten_status decode_vector(const struct gguf *g, struct model_desc *m, const struct gguf_tensor *t,
+                                   int64_t n, const float **out, struct hasten_error *err)
+{
+    if (!t->type->decode)
+        return error_set(err, HASTEN_ERR_UNSUPPORTED, "%s: tensor '%s': unsupported type %s", gguf_path(g),
+                         t->name, t->type->name);
+    float *v;
+    const hasten_status st = bind_own_vector(g, m, n, &v, err);
+    if (st)
+        return st;
+    t->type->decode(t->data, n, v);
     *out = v;
     return HASTEN_OK;
 }
@@ -213,7 +244,7 @@ hasten_status bind_common(const struct gguf *g, struct model_desc *m, struct has
 
     struct rope_spec *rope = &m->ropes[0];
     const float theta = 10000.0f;
-    *rope = (struct rope_spec){.linear_scale = 1.0f};
+    *rope = (struct rope_spec){.linear_scale = 1.0f, .magnitude = 1.0f};
     if ((st = bind_f32(g, m, "rope.freq_base", 1.0f, 1e12f, &theta, &rope->theta, err)) ||
         (st = bind_i32(g, m, "rope.dimension_count", 2, proto.d_k, &proto.d_k, &rope->n_rot, err)))
         return st;
@@ -222,8 +253,9 @@ hasten_status bind_common(const struct gguf *g, struct model_desc *m, struct has
                          "%s: %s.rope.dimension_count: found %d (expected an even number)", gguf_path(g),
                          m->arch, rope->n_rot);
     m->n_ropes = 1;
+    if ((st = bind_rope_scaling(g, m, err)))
+        return st;
 
-    proto.q_scale = 1.0f / sqrtf((float)proto.d_k);
     m->layers = mem_calloc((size_t)m->n_layer, sizeof *m->layers);
     if (!m->layers)
         return error_set(err, HASTEN_ERR_MEMORY, "%s: out of memory for %d layers", gguf_path(g), m->n_layer);
@@ -233,7 +265,7 @@ hasten_status bind_common(const struct gguf *g, struct model_desc *m, struct has
         m->layers[i].kv_slot = i;
     }
     m->n_kv_slots = m->n_layer;
-    return HASTEN_OK;
+    return bind_q_scale(g, m, proto.d_k, err);
 }
 
 hasten_status bind_ends(const struct gguf *g, struct model_desc *m, struct hasten_error *err)
@@ -311,4 +343,79 @@ hasten_status bind_block(const struct gguf *g, struct model_desc *m, int32_t i, 
     if ((st = bind_attention(g, m, i, err)) || (st = bind_gated(g, m, i, err)))
         return st;
     return bind_layer_vector(g, m, i, "ffn_norm.weight", m->d_model, false, &m->layers[i].ffn_norm, err);
+}
+
+hasten_status bind_biases(const struct gguf *g, struct model_desc *m, int32_t i, struct hasten_error *err)
+{
+    struct layer *l = &m->layers[i];
+    const struct {
+        const char *suffix;
+        int64_t n;
+        const float **out;
+    } all[] = {
+        {"attn_q.bias", (int64_t)l->n_head * l->d_k, &l->bq},
+        {"attn_k.bias", (int64_t)l->n_head_kv * l->d_k, &l->bk},
+        {"attn_v.bias", (int64_t)l->n_head_kv * l->d_v, &l->bv},
+        {"attn_output.bias", m->d_model, &l->bo},
+        {"ffn_gate.bias", l->d_ff, &l->b_gate},
+        {"ffn_up.bias", l->d_ff, &l->b_up},
+        {"ffn_down.bias", m->d_model, &l->b_down},
+    };
+    for (size_t j = 0; j < sizeof all / sizeof *all; j++) {
+        const hasten_status st = bind_layer_vector(g, m, i, all[j].suffix, all[j].n, true, all[j].out, err);
+        if (st)
+            return st;
+    }
+    return HASTEN_OK;
+}
+
+hasten_status bind_q_scale(const struct gguf *g, struct model_desc *m, int32_t n, struct hasten_error *err)
+{
+    const float none = 0.0f;
+    float scale = 0;
+    hasten_status st = bind_f32(g, m, "attention.scale", 0.0f, 1e3f, &none, &scale, err);
+    for (int32_t i = 0; st == HASTEN_OK && i < m->n_layer; i++)
+        m->layers[i].q_scale = scale > 0 ? scale : 1.0f / sqrtf((float)(n > 1 ? n : 1));
+    return st;
+}
+
+/* The pattern as a list: a value for each layer, not 0 for a local one. */
+static hasten_status window_list(const struct gguf *g, struct model_desc *m, int64_t key, int32_t window,
+                                 struct hasten_error *err)
+{
+    int64_t n;
+    const enum gguf_value_type type = gguf_value_elements(g, key, &n);
+    if (n != m->n_layer || type == GGUF_STRING || type == GGUF_ARRAY || type == GGUF_F32 || type == GGUF_F64)
+        return error_set(err, HASTEN_ERR_FILE, "%s: %s: found %lld values of type %s (expected %d booleans)",
+                         gguf_path(g), gguf_key(g, key), (long long)n, gguf_value_type_name(type),
+                         m->n_layer);
+    for (int32_t i = 0; i < m->n_layer; i++) {
+        struct gguf_value v;
+        gguf_value_at(g, key, i, &v);
+        m->layers[i].window = v.boolean || v.magnitude ? window : 0;
+    }
+    return HASTEN_OK;
+}
+
+hasten_status bind_window(const struct gguf *g, struct model_desc *m, int32_t default_window, int32_t period,
+                          struct hasten_error *err)
+{
+    static const char *const pattern = "attention.sliding_window_pattern";
+    char key[128];
+    int32_t window = 0;
+    hasten_status st = bind_i32(g, m, "attention.sliding_window", period == BIND_ALL_LOCAL ? 0 : 1,
+                                LIMIT_CONTEXT, &default_window, &window, err);
+    if (st)
+        return st;
+    key_name(m, pattern, key);
+    const int64_t at = gguf_find(g, key);
+    if (at >= 0 && gguf_key_type(g, at) == GGUF_ARRAY) {
+        m->read_keys[at] = 1;
+        return window_list(g, m, at, window, err);
+    }
+    if ((st = bind_i32(g, m, pattern, 1, LIMIT_LAYERS, &period, &period, err)))
+        return st;
+    for (int32_t i = 0; i < m->n_layer; i++)
+        m->layers[i].window = period == BIND_ALL_LOCAL || i % period < period - 1 ? window : 0;
+    return HASTEN_OK;
 }

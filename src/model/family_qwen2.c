@@ -6,18 +6,11 @@ hasten_status family_qwen2(const struct gguf *g, struct model_desc *m, struct ha
     hasten_status st;
     if ((st = bind_common(g, m, err)) || (st = bind_ends(g, m, err)))
         return st;
-    m->ropes[0].neox = true;
+    bind_rope_neox(m);
     for (int32_t i = 0; i < m->n_layer; i++) {
-        struct layer *l = &m->layers[i];
-        l->attn = ATTN_GQA;
-        l->ffn = FFN_SWIGLU;
-        if ((st = bind_block(g, m, i, err)) ||
-            (st =
-                 bind_layer_vector(g, m, i, "attn_q.bias", (int64_t)l->n_head * l->d_k, true, &l->bq, err)) ||
-            (st = bind_layer_vector(g, m, i, "attn_k.bias", (int64_t)l->n_head_kv * l->d_k, true, &l->bk,
-                                    err)) ||
-            (st = bind_layer_vector(g, m, i, "attn_v.bias", (int64_t)l->n_head_kv * l->d_v, true, &l->bv,
-                                    err)))
+        m->layers[i].attn = ATTN_GQA;
+        m->layers[i].ffn = FFN_SWIGLU;
+        if ((st = bind_block(g, m, i, err)) || (st = bind_biases(g, m, i, err)))
             return st;
     }
     return HASTEN_OK;

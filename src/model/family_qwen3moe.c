@@ -14,7 +14,7 @@ hasten_status family_qwen3moe(const struct gguf *g, struct model_desc *m, struct
     if (!n_expert)
         return error_set(err, HASTEN_ERR_FILE, "%s: qwen3moe.expert_count: found 0 (expected at least 1)",
                          gguf_path(g));
-    m->ropes[0].neox = true;
+    bind_rope_neox(m);
     for (int32_t i = 0; i < m->n_layer; i++) {
         struct layer *l = &m->layers[i];
         l->attn = ATTN_GQA;

@@ -10,8 +10,13 @@
 #include "kernels/kernels.h"
 #include "text/vocab.h"
 
-/* The kinds of attention and feed-forward that layers may have. New kinds (mla, gdn, moe, ...) join here and
- * get one function in engine/forward.c; families only choose among them. */
+/* The kinds of attention and feed-forward that layers may have. A new kind joins here and gets one function in
+ * engine/forward.c; families only choose among them. To come, each at the place where a layer or a pass differs:
+ *     attention     mla (latent keys and values), gdn, kda (recurrent state of delta rules), parallax (two sets of
+ *                   accumulators)
+ *     layers        looped (one block at several depths: kv_slot is not the layer's index by right)
+ *     the pass      diffusion (rows that see each other both ways, tokens filled in any order)
+ * Until then the table `to_come` of model.c refuses their architectures by what they lack. */
 enum attn_kind {
     ATTN_GQA
 };
@@ -44,11 +49,18 @@ struct moe {
 #define EXPERT_ALPHA 1.702f /* gpt-oss */
 #define EXPERT_LIMIT 7.0f
 
+/* A rotation of positions (rope.c): n_rot / 2 frequencies, and what multiplies their cosines and sines. */
 struct rope_spec {
-    float theta;        /* base */
-    float linear_scale; /* positions are divided by it; 1: none */
-    int32_t n_rot;      /* values rotated per head, even */
-    bool neox;          /* pairs (i, i + n_rot/2), else (2i, 2i+1) */
+    float theta;          /* base */
+    float linear_scale;   /* frequencies are divided by it; 1: none */
+    int32_t n_rot;        /* values rotated per head, even */
+    bool neox;            /* pairs (i, i + n_rot/2), else (2i, 2i+1) */
+    const float *factors; /* [n_rot / 2] each frequency is divided by its own; NULL: none */
+    bool yarn;            /* linear_scale holds above pair yarn_high, not below yarn_low, in parts between */
+    float yarn_low, yarn_high;
+    float magnitude; /* of cosines and sines; scores grow by its square; 1: none */
+    int32_t
+        beyond; /* index of the spec that takes this one's place in sequences longer than rope_switch; or 0 */
 };
 
 /* One transformer block: x += post(attn(norm(x))); x += post(ffn(norm(x))). Absent parts are NULL. */
@@ -62,7 +74,7 @@ struct layer {
     float softcap;   /* of attention scores; 0: none */
     struct weight wq, wk, wv,
         wo; /* [n_head*d_k × d], [n_head_kv*d_k × d], [n_head_kv*d_v × d], [d × n_head*d_v] */
-    const float *bq, *bk, *bv, *bo;          /* biases */
+    const float *bq, *bk, *bv, *bo;          /* biases, [rows of the matrix] */
     const float *attn_norm, *attn_post_norm; /* [d] */
     const float *q_norm, *k_norm;            /* [d_k], per head */
     const float *sinks; /* [n_head] a logit of each head that joins the softmax without a value */
@@ -70,6 +82,7 @@ struct layer {
     enum ffn_kind ffn;
     int32_t d_ff;
     struct weight w_gate, w_up, w_down;    /* [d_ff × d], [d_ff × d], [d × d_ff] */
+    const float *b_gate, *b_up, *b_down;   /* biases */
     const float *ffn_norm, *ffn_post_norm; /* [d] */
     struct moe moe; /* FFN_MOE: then w_gate, w_up, w_down are empty and d_ff is an expert's */
 };
@@ -87,14 +100,17 @@ struct model_desc {
     float embd_scale; /* multiplies token embeddings; 1: none */
     struct rope_spec ropes[MODEL_MAX_ROPES];
     int32_t n_ropes;
-    struct layer *layers;     /* [n_layer], owned */
-    struct weight *experts;   /* what the layers' struct moe point into, owned; NULL: no experts */
+    int32_t rope_switch;    /* LongRoPE: sequences longer than this rotate by ropes[.].beyond; 0: none does */
+    float logit_softcap;    /* of the final logits; 0: none */
+    struct layer *layers;   /* [n_layer], owned */
+    struct weight *experts; /* what the layers' struct moe point into, owned; NULL: no experts */
     struct weight token_embd; /* [n_vocab × d] */
     struct weight output;     /* the head; equals token_embd when tied */
     const float *output_norm; /* [d] */
     float **decoded;          /* owned vectors that were not F32 in the file */
     int32_t n_decoded, cap_decoded;
     uint8_t *claimed;     /* [tensors of the file] 1 for each that a binder took; only while mapping */
+    uint8_t *read_keys;   /* [keys of the file] the same for keys */
     uint64_t owned_bytes; /* memory behind layers and decoded */
 };
 
@@ -105,16 +121,19 @@ struct model_desc {
 hasten_status model_map(const struct gguf *g, struct model_desc *out, struct hasten_error *err);
 void model_unmap(struct model_desc *m);
 
-/* "llama, qwen2, gemma3" */
+/* "llama, qwen2, ..." */
 const char *model_families(void);
 
 /* A family: fills what differs. m has been zeroed and has arch set. */
 typedef hasten_status (*family_fn)(const struct gguf *g, struct model_desc *m, struct hasten_error *err);
 hasten_status family_llama(const struct gguf *g, struct model_desc *m, struct hasten_error *err);
 hasten_status family_qwen2(const struct gguf *g, struct model_desc *m, struct hasten_error *err);
+hasten_status family_qwen3(const struct gguf *g, struct model_desc *m, struct hasten_error *err);
+hasten_status family_gemma2(const struct gguf *g, struct model_desc *m, struct hasten_error *err);
 hasten_status family_qwen3moe(const struct gguf *g, struct model_desc *m, struct hasten_error *err);
 hasten_status family_gpt_oss(const struct gguf *g, struct model_desc *m, struct hasten_error *err);
 hasten_status family_gemma3(const struct gguf *g, struct model_desc *m, struct hasten_error *err);
+hasten_status family_phi3(const struct gguf *g, struct model_desc *m, struct hasten_error *err);
 
 /* ---- for families: reading with checks (bind.c) ---- */
 
@@ -135,8 +154,12 @@ hasten_status bind_vector(const struct gguf *g, struct model_desc *m, const char
 hasten_status bind_vectors(const struct gguf *g, struct model_desc *m, const char *name, int64_t n,
                            int32_t n_vectors, bool optional, const float **out, struct hasten_error *err);
 
-/* Sizes that all decoder families share: layers, widths, heads, context, vocabulary, norm epsilon; allocates
- * m->layers with the heads and widths filled in. */
+/* Memory for n floats that lives as long as the model. */
+hasten_status bind_own_vector(const struct gguf *g, struct model_desc *m, int64_t n, float **out,
+                              struct hasten_error *err);
+
+/* What all decoder families share: layers, widths, heads, context, norm epsilon, ropes[0] and its scaling (LongRoPE:
+ * ropes[1] too), the scale of queries; allocates m->layers with the heads and widths filled in. */
 hasten_status bind_common(const struct gguf *g, struct model_desc *m, struct hasten_error *err);
 /* Token embedding, output norm, head (tied to the embedding when "output.weight" is missing). */
 hasten_status bind_ends(const struct gguf *g, struct model_desc *m, struct hasten_error *err);
@@ -157,5 +180,27 @@ hasten_status bind_moe(const struct gguf *g, struct model_desc *m, int32_t i, st
 /* Tensor "blk.<i>.<suffix>" as a vector. */
 hasten_status bind_layer_vector(const struct gguf *g, struct model_desc *m, int32_t i, const char *suffix,
                                 int64_t n, bool optional, const float **out, struct hasten_error *err);
+
+/* All biases that the matrices of layer i have: q, k, v, o, gate, up, down. */
+hasten_status bind_biases(const struct gguf *g, struct model_desc *m, int32_t i, struct hasten_error *err);
+/* Sets layers[.].window: "attention.sliding_window" (default_window when missing; 0: none) in the layers that are
+ * local: of every `period` layers all but the last ("attention.sliding_window_pattern" overrides it, as a number or
+ * as an array of one boolean a layer). */
+#define BIND_ALL_LOCAL 0 /* as a period */
+hasten_status bind_window(const struct gguf *g, struct model_desc *m, int32_t default_window, int32_t period,
+                          struct hasten_error *err);
+/* Queries of all layers times 1 / sqrt(n), or "attention.scale" where the file has it. */
+hasten_status bind_q_scale(const struct gguf *g, struct model_desc *m, int32_t n, struct hasten_error *err);
+
+/* ---- rope.c ---- */
+
+/* The scaling of ropes[0] as the file says; called by bind_common. */
+hasten_status bind_rope_scaling(const struct gguf *g, struct model_desc *m, struct hasten_error *err);
+/* All ropes rotate pairs half a head apart. */
+void bind_rope_neox(struct model_desc *m);
+/* The same base without any scaling. */
+void rope_unscaled(struct rope_spec *s);
+/* [n_rot / 2] radians a position. */
+void rope_frequencies(const struct rope_spec *s, double *out);
 
 #endif

@@ -157,8 +157,9 @@ static void an_unknown_architecture_lists_the_supported_ones(void **state)
 static void a_tensor_without_a_use_is_refused(void **state)
 {
     (void)state;
-    static const char *const names[] = {"blk.0.attn_q.bias", "blk.3.attn_norm.weight", "rope_freqs.weight",
-                                        "blk.0.ffn_gate_inp.weight", "something.else"};
+    static const char *const names[] = {"blk.0.attn_q_norm.weight", "blk.3.attn_norm.weight",
+                                        "rope_factors_short.weight", "blk.0.ffn_gate_inp.weight",
+                                        "something.else"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         struct gguf_writer *w = writer_of("llama");
         struct hasten_error err;
