@@ -100,8 +100,8 @@ static hasten_status bind_part(const struct gguf *g, struct model_desc *m, int32
     return HASTEN_OK;
 }
 
-static hasten_status bind_biases(const struct gguf *g, struct model_desc *m, int32_t layer,
-                                 struct hasten_error *err)
+static hasten_status bind_expert_biases(const struct gguf *g, struct model_desc *m, int32_t layer,
+                                        struct hasten_error *err)
 {
     struct layer *l = &m->layers[layer];
     const struct {
@@ -134,5 +134,5 @@ hasten_status bind_moe(const struct gguf *g, struct model_desc *m, int32_t i, st
         (st = bind_part(g, m, i, "ffn_up", d, l->d_ff, l->moe.up, err)) ||
         (st = bind_part(g, m, i, "ffn_down", l->d_ff, d, l->moe.down, err)))
         return st;
-    return bind_biases(g, m, i, err);
+    return bind_expert_biases(g, m, i, err);
 }
