@@ -4,7 +4,8 @@
  *     jinja_lex.c    source -> tokens (whitespace control lives here)
  *     jinja_expr.c   tokens -> expression nodes        jinja_stmt.c  tokens -> statement nodes
  *     jinja_eval.c   expressions                       jinja_exec.c  statements, scopes, macros
- *     jinja_value.c  arena, lists, dicts, iteration    jinja_ops.c   operators, comparison
+ *     jinja_arena.c  memory, and the origin of each byte in it
+ *     jinja_value.c  lists, dicts, iteration           jinja_ops.c   operators, comparison
  *     jinja_subscript.c  attributes, items, slices
  *     jinja_text.c   str, repr, JSON text              jinja_case.c  code points, upper and lower case
  *     jinja_filter.c, jinja_filter_seq.c, jinja_method.c, jinja_test.c, jinja_format.c   the builtins
@@ -30,12 +31,19 @@ struct jarena {
     char *base, *cur, *end; /* of the newest chunk */
     size_t used, limit;     /* bytes taken from the allocator, and how many may be */
     bool over;              /* the last failure was the limit, not the allocator */
+    bool tracked;           /* the origin of text bytes is followed */
 };
 void *jarena_alloc(struct jarena *a, size_t size); /* aligned for any value; NULL on failure */
 char *jarena_bytes(struct jarena *a, size_t size); /* unaligned */
 /* Grows the block [p, p + old) to size bytes, in place when it is the newest one. p itself stays readable. */
 char *jarena_grow(struct jarena *a, const char *p, size_t old, size_t size);
 void jarena_free(struct jarena *a);
+/* Origins, one byte per byte of the arena: 1 for content, 0 for the template's own. NULL: all that stands at p
+ * (in the arena or not) is the template's own. */
+const uint8_t *jarena_origin(const struct jarena *a, const char *p);
+/* Sets those of dst[0, len), which lies in the arena: from[len], or all the same when from is NULL. false: no
+ * memory. */
+bool jarena_mark(struct jarena *a, const char *dst, size_t len, const uint8_t *from, bool all);
 
 /* ---- values ------------------------------------------------------------------------------------------- */
 
@@ -71,7 +79,7 @@ enum {
 }; /* flag of J_VIEW */
 
 struct jval {
-    uint8_t type, flag; /* flag of J_STR: 1 if marked safe */
+    uint8_t type, flag; /* flag of J_STR: 1 if marked safe; of J_TUPLE: 1 if it is a group of groupby */
     uint32_t len;       /* bytes of s */
     union {
         bool b;
@@ -117,7 +125,10 @@ struct jloop {
     size_t index0;
     bool has_changed;
     struct jlist *changed;
-    bool known_length; /* false when Python would print the length only after a walk */
+    bool known_length;        /* false when Python would print the length only after a walk */
+    const struct jnode *node; /* N_FOR, and where it stands: a recursive loop can be called */
+    struct jscope *scope;
+    int64_t depth0;
 };
 struct jmethod {
     struct jval self;
@@ -253,6 +264,10 @@ enum { /* levels of binary operators, loosest first */
     LEVEL_POW,
     LEVEL_UNARY
 };
+enum { /* flags of N_FOR */
+    FOR_ELSE = 1,
+    FOR_RECURSIVE = 2
+};
 enum { /* flags of N_MACRO and N_CALLBLOCK: special names that the body mentions */
     MACRO_CALLER = 1,
     MACRO_KWARGS = 2,
@@ -372,6 +387,8 @@ struct jrun {
     uint32_t pos; /* in the source: what errors name */
     struct jscope *scope;
     struct jdict *context;
+    struct buf *origin; /* NULL, or one byte for each of out from out_start on (template.h) */
+    bool content;       /* jinja_from_json reads what came from outside */
 };
 
 bool jinja_fail(struct jrun *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -385,6 +402,7 @@ bool jinja_call(struct jrun *r, const struct jval *f, struct jargs *args, struct
 bool jinja_call_builtin(struct jrun *r, const struct jbuiltin *fn, const struct jval *self,
                         const struct jargs *args, struct jval *out);
 bool jinja_call_macro(struct jrun *r, const struct jmacro *m, struct jargs *args, struct jval *out);
+bool jinja_call_loop(struct jrun *r, const struct jloop *l, const struct jargs *args, struct jval *out);
 bool jinja_apply_suffix(struct jrun *r, const struct jnode *s, struct jval *v);
 bool jinja_run(struct jrun *r);
 bool jinja_args_push(struct jrun *r, struct jargs *a, const struct jval *v);
@@ -463,12 +481,18 @@ struct jbuild { /* a string that grows in the arena */
     struct jrun *r;
     char *p;
     size_t len, cap;
+    bool
+        content; /* origin of what is put in from elsewhere than a value: an escape made of a value's character */
 };
 bool jb_put(struct jbuild *b, const char *s, size_t len);
 bool jb_puts(struct jbuild *b, const char *s);
 bool jb_cp(struct jbuild *b, uint32_t cp);
 bool jb_done(struct jbuild *b, struct jval *out);
 bool jinja_str(struct jrun *r, const struct jval *v, struct jval *out); /* str(v) */
+bool jinja_copy_origin(struct jrun *r, const char *dst, const char *src, size_t len, bool otherwise);
+bool jinja_is_content(const struct jrun *r, const struct jval *s); /* any byte of a string */
+bool jinja_own_string(struct jrun *r, struct jval *s);             /* moves content into the arena, marked */
+bool jinja_trusted(const char *key, size_t key_len, const json_t *v);
 bool jinja_put_str(struct jbuild *b, const struct jval *v);
 bool jinja_put_repr(struct jbuild *b, const struct jval *v);
 bool jinja_put_float(struct jbuild *b, double f);

@@ -181,10 +181,13 @@ bool jinja_case(struct jrun *r, const struct jval *v, enum jcase how, struct jva
     bool in_word = false, before = false, first = true;
     if (!jinja_work(r, (uint64_t)v->len * 4))
         return false;
+    const uint8_t *origin = jarena_origin(&r->arena, v->u.s);
     for (size_t at = 0; at < v->len; first = false) {
+        const size_t from = at;
         uint32_t cp = jcp_next(v->u.s, v->len, &at);
         int which;
         bool cased = jcp_cased(cp, &which), ok;
+        b.content = origin && origin[from];
         bool up = how == CASE_UPPER || (how == CASE_SWAP && cased && which < 0);
         if (how == CASE_TITLE)
             up = !in_word;

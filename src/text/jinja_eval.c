@@ -318,7 +318,7 @@ bool jinja_call(struct jrun *r, const struct jval *f, struct jargs *args, struct
     case J_UNDEF:
         return jinja_undef_error(r, f);
     case J_LOOP:
-        return jinja_fail(r, "recursive loops are not supported");
+        return jinja_call_loop(r, f->u.loop, args, out);
     default:
         return jinja_fail(r, "'%s' object is not callable", jv_type_name(f));
     }

@@ -91,11 +91,25 @@ static bool assign(struct jrun *r, const struct jnode *target, const struct jval
 
 /* ---- output ------------------------------------------------------------------------------------------- */
 
+static int put_origin(struct jrun *r, const char *s, size_t len)
+{
+    static const uint8_t own[256];
+    const uint8_t *from = jarena_origin(&r->arena, s);
+    if (from)
+        return buf_put(r->origin, from, len);
+    for (size_t n; len; len -= n) {
+        n = len < sizeof own ? len : sizeof own;
+        if (buf_put(r->origin, own, n))
+            return -1;
+    }
+    return 0;
+}
+
 static bool emit(struct jrun *r, const char *s, size_t len)
 {
     if (len > LIMIT_TEMPLATE_OUTPUT - (r->out->len - r->out_start))
         return jinja_fail(r, "the output is longer than %u bytes", LIMIT_TEMPLATE_OUTPUT);
-    if (len && buf_put(r->out, s, len)) {
+    if (len && (buf_put(r->out, s, len) || (r->origin && put_origin(r, s, len)))) {
         r->arena.over = false;
         return jinja_no_memory(r);
     }
@@ -110,9 +124,28 @@ static bool emit_value(struct jrun *r, const struct jval *v)
 
 static void cut(struct jrun *r, size_t len)
 {
+    if (r->origin)
+        r->origin->len -= r->out->len - len;
     r->out->len = len;
     if (r->out->data)
         r->out->data[len] = 0;
+}
+
+/* Takes what was written since `from` off the output, into *out. */
+static bool take_output(struct jrun *r, size_t from, struct jval *out)
+{
+    const size_t n = r->out->len - from;
+    char *p = jarena_bytes(&r->arena, n);
+    if (!p)
+        return jinja_no_memory(r);
+    if (n)
+        memcpy(p, r->out->data + from, n);
+    if (n && r->origin &&
+        !jarena_mark(&r->arena, p, n, (const uint8_t *)r->origin->data + (r->origin->len - n), false))
+        return jinja_no_memory(r);
+    cut(r, from);
+    *out = jv_str(p, n);
+    return true;
 }
 
 /* Runs body in a new scope and takes what it wrote into *out. */
@@ -124,19 +157,7 @@ static enum flow capture(struct jrun *r, const struct jnode *body, struct jval *
         return FLOW_FAIL;
     enum flow f = exec_body(r, body);
     r->scope = outer;
-    if (f == FLOW_FAIL)
-        return f;
-    size_t n = r->out->len - from;
-    char *p = jarena_bytes(&r->arena, n);
-    if (!p) {
-        jinja_no_memory(r);
-        return FLOW_FAIL;
-    }
-    if (n)
-        memcpy(p, r->out->data + from, n);
-    cut(r, from);
-    *out = jv_str(p, n);
-    return f;
+    return f == FLOW_FAIL || take_output(r, from, out) ? f : FLOW_FAIL;
 }
 
 static bool apply_filters(struct jrun *r, const struct jnode *filters, struct jval *v)
@@ -291,24 +312,22 @@ static bool filter_items(struct jrun *r, const struct jnode *n, struct jlist *fr
     return true;
 }
 
-static enum flow exec_for(struct jrun *r, const struct jnode *n)
+/* One pass over v: the body once per item, the else part if none reached its end. */
+static enum flow run_loop(struct jrun *r, const struct jnode *n, const struct jval *v, struct jscope *outer,
+                          int64_t depth0)
 {
-    struct jval v;
     struct jlist *items;
-    struct jscope *outer = r->scope, *inner;
+    struct jscope *inner;
     struct jloop *loop = jarena_alloc(&r->arena, sizeof *loop);
     bool went = false; /* one iteration reached its end: jinja2 runs the else part otherwise */
     if (!loop) {
         jinja_no_memory(r);
         return FLOW_FAIL;
     }
-    if (!jinja_eval(r, n->b, &v))
-        return FLOW_FAIL;
-    r->pos = n->b->pos;
-    if (!jinja_list_of(r, &v, &items) || (n->c && !filter_items(r, n, items, &items)) ||
+    if (!jinja_list_of(r, v, &items) || (n->c && !filter_items(r, n, items, &items)) ||
         !(inner = scope_new(r, outer)))
         return FLOW_FAIL;
-    *loop = (struct jloop){.items = items};
+    *loop = (struct jloop){.items = items, .node = n, .scope = outer, .depth0 = depth0};
     struct jval loop_val = {.type = J_LOOP, .u.loop = loop};
     enum flow f = FLOW_ON;
     for (size_t i = 0; i < items->n && f != FLOW_BREAK; i++) {
@@ -323,13 +342,42 @@ static enum flow exec_for(struct jrun *r, const struct jnode *n)
         went |= f == FLOW_ON;
     }
     r->scope = outer;
-    if (!n->flags || went)
+    if (!(n->flags & FOR_ELSE) || went)
         return FLOW_ON;
     if (!(r->scope = scope_new(r, outer)))
         return FLOW_FAIL;
     f = exec_body(r, n->els);
     r->scope = outer;
     return f;
+}
+
+static enum flow exec_for(struct jrun *r, const struct jnode *n)
+{
+    struct jval v;
+    if (!jinja_eval(r, n->b, &v))
+        return FLOW_FAIL;
+    r->pos = n->b->pos;
+    return run_loop(r, n, &v, r->scope, 0);
+}
+
+/* loop(items) inside of a recursive loop: the loop over other items, as text. */
+bool jinja_call_loop(struct jrun *r, const struct jloop *l, const struct jargs *args, struct jval *out)
+{
+    struct jscope *caller = r->scope;
+    const size_t from = r->out->len;
+    if (!(l->node->flags & FOR_RECURSIVE))
+        return jinja_fail(r, "the loop is not marked 'recursive' and cannot be called");
+    if (args->n != 1 || args->n_kw)
+        return jinja_fail(r, "loop() takes one value, the items");
+    if (!jinja_enter(r))
+        return false;
+    r->scope = l->scope;
+    enum flow f = run_loop(r, l->node, &args->v[0], l->scope, l->depth0 + 1);
+    r->scope = caller;
+    if (f == FLOW_FAIL || !take_output(r, from, out))
+        return false;
+    jinja_leave(r);
+    return true;
 }
 
 /* ---- the rest ----------------------------------------------------------------------------------------- */

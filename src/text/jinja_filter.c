@@ -299,6 +299,40 @@ static bool filter_indent(struct jrun *r, struct jcall *c, struct jval *out)
     return true;
 }
 
+static bool filter_center(struct jrun *r, struct jcall *c, struct jval *out)
+{
+    struct jval s, width = c->given[0] ? c->a[0] : jv_int(80);
+    struct jargs args = {.v = &width, .n = 1};
+    return self_str(r, c, &s) && jinja_call_builtin(r, jinja_find_method(&s, "center", 6), &s, &args, out);
+}
+
+/* At most length code points with the end, cut at a blank unless killwords; a text that is longer by no more than
+ * leeway stays whole. */
+static bool filter_truncate(struct jrun *r, struct jcall *c, struct jval *out)
+{
+    struct jval s, end = c->given[2] ? c->a[2] : jv_text("...");
+    if (c->self.type != J_STR || end.type != J_STR)
+        return jinja_fail(r, "truncate needs strings, not '%s' and '%s'", jv_type_name(&c->self),
+                          jv_type_name(&end));
+    const bool leeway_given = c->given[3] && c->a[3].type != J_NONE;
+    if ((c->given[0] && !jv_is_int(&c->a[0])) || (leeway_given && !jv_is_int(&c->a[3])))
+        return jinja_fail(r, "truncate: the length and the leeway must be integers");
+    int64_t n = (int64_t)jcp_count(c->self.u.s, c->self.len), n_end = (int64_t)jcp_count(end.u.s, end.len);
+    int64_t length = c->given[0] ? jv_as_int(&c->a[0]) : 255, leeway = leeway_given ? jv_as_int(&c->a[3]) : 5;
+    if (length < n_end || leeway < 0 || length > INT32_MAX || leeway > INT32_MAX)
+        return jinja_fail(r, "truncate: the length must be at least %lld, the leeway at least 0",
+                          (long long)n_end);
+    *out = c->self;
+    if (n <= length + leeway)
+        return jinja_work(r, c->self.len);
+    s = c->self;
+    s.len = (uint32_t)jcp_offset(s.u.s, s.len, (size_t)(length - n_end));
+    const char *blank = c->given[1] && jv_true(&c->a[1]) ? NULL : memrchr(s.u.s, ' ', s.len);
+    if (blank)
+        s.len = (uint32_t)(blank - s.u.s);
+    return jinja_concat(r, &s, &end, out) && jinja_work(r, c->self.len);
+}
+
 static bool filter_format(struct jrun *r, struct jcall *c, struct jval *out)
 {
     struct jval s, args;
@@ -348,33 +382,45 @@ static bool filter_wordcount(struct jrun *r, struct jcall *c, struct jval *out)
 static bool filter_refused(struct jrun *r, struct jcall *c, struct jval *out)
 {
     (void)out;
-    return jinja_fail(r, "the filter '%s' is not supported: its result is not determined by its input",
+    if (c->fn->op)
+        return jinja_fail(r, "the filter '%s' is unsupported: chat templates have no use for it",
+                          c->fn->name);
+    return jinja_fail(r, "the filter '%s' is unsupported: its result is not determined by its input",
                       c->fn->name);
 }
 
 static const struct jbuiltin filters[] = {
     {"abs", "", filter_abs, 0},
     {"capitalize", "", filter_case, CASE_CAPITAL},
+    {"center", "width?", filter_center, 0},
     {"d", "default_value? boolean?", filter_default, 0},
     {"default", "default_value? boolean?", filter_default, 0},
     {"e", "", filter_escape, 0},
     {"escape", "", filter_escape, 0},
+    {"filesizeformat", "*", filter_refused, 1},
     {"float", "default?", filter_float, 0},
     {"forceescape", "", filter_escape, 1},
     {"format", "*", filter_format, 0},
     {"indent", "width? first? blank?", filter_indent, 0},
     {"int", "default? base?", filter_int, 0},
     {"lower", "", filter_case, CASE_LOWER},
-    {"random", "", filter_refused, 0},
+    {"pprint", "*", filter_refused, 1},
+    {"random", "*", filter_refused, 0},
     {"replace", "old new count?", filter_replace, 0},
     {"round", "precision? method?", filter_round, 0},
     {"safe", "", filter_safe, 0},
     {"string", "", filter_string, 0},
+    {"striptags", "*", filter_refused, 1},
     {"title", "", filter_title, 0},
     {"tojson", "ensure_ascii? indent? separators? sort_keys?", filter_tojson, 0},
     {"trim", "chars?", filter_trim, 0},
+    {"truncate", "length? killwords? end? leeway?", filter_truncate, 0},
     {"upper", "", filter_case, CASE_UPPER},
+    {"urlencode", "*", filter_refused, 1},
+    {"urlize", "*", filter_refused, 1},
     {"wordcount", "", filter_wordcount, 0},
+    {"wordwrap", "*", filter_refused, 1},
+    {"xmlattr", "*", filter_refused, 1},
 };
 
 const struct jbuiltin *jinja_find_filter(const char *s, size_t len)
@@ -494,7 +540,7 @@ static bool global_dict(struct jrun *r, struct jcall *c, struct jval *out)
 static bool global_refused(struct jrun *r, struct jcall *c, struct jval *out)
 {
     (void)out;
-    return jinja_fail(r, "'%s' is not supported", c->fn->name);
+    return jinja_fail(r, "'%s' is unsupported in chat templates", c->fn->name);
 }
 
 static const struct jbuiltin globals[] = {

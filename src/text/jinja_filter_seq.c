@@ -451,6 +451,77 @@ static bool filter_batch(struct jrun *r, struct jcall *c, struct jval *out)
     return jinja_iter_new(r, "generator", res, out);
 }
 
+/* In so many parts as equal as can be, the longer ones first. */
+static bool filter_slice(struct jrun *r, struct jcall *c, struct jval *out)
+{
+    struct jlist *l, *res, *row;
+    if (!jinja_list_of(r, &c->self, &l) || !jlist_new(r, 0, &res))
+        return false;
+    if (!jv_is_int(&c->a[0]) || jv_as_int(&c->a[0]) == 0)
+        return jinja_fail(r, "slice: the number of parts must be an integer other than zero");
+    const int64_t parts = jv_as_int(&c->a[0]), n = (int64_t)l->n, extra = parts > 0 ? n % parts : 0;
+    for (int64_t i = 0, at = 0; i < parts; i++) {
+        const int64_t count = n / parts + (i < extra);
+        if (!jinja_work(r, 16 * (uint64_t)count + 16) || !jlist_new(r, (size_t)count + 1, &row))
+            return false;
+        for (int64_t k = 0; k < count; k++)
+            if (!jlist_push(r, row, &l->v[at++]))
+                return false;
+        if (c->given[1] && c->a[1].type != J_NONE && i >= extra && !jlist_push(r, row, &c->a[1]))
+            return false;
+        if (!push_list(r, res, row))
+            return false;
+    }
+    return jinja_iter_new(r, "generator", res, out);
+}
+
+/* Appends the group a[from, to) to res: its key as the first item has it, and the items. */
+static bool push_group(struct jrun *r, struct jlist *res, const struct keyed *a, size_t from, size_t to,
+                       const struct jval *path, const struct jval *dflt)
+{
+    struct jlist *items;
+    struct jval key, group, list;
+    if (!jinja_attr_path(r, &a[from].v, path, dflt, &key) || !jlist_new(r, to - from, &items))
+        return false;
+    for (size_t i = from; i < to; i++)
+        if (!jlist_push(r, items, &a[i].v))
+            return false;
+    list = jv_list(items);
+    if (!jinja_pair(r, &key, &list, &group))
+        return false;
+    group.flag = 1;
+    return jlist_push(r, res, &group);
+}
+
+static bool filter_groupby(struct jrun *r, struct jcall *c, struct jval *out)
+{
+    struct jlist *l, *res;
+    struct jval dflt = given_or(c, 1, jv_none());
+    bool exact = c->given[2] && jv_true(&c->a[2]), same;
+    if (!jinja_list_of(r, &c->self, &l) || !jlist_new(r, 0, &res))
+        return false;
+    struct keyed *k = jarena_alloc(&r->arena, (l->n + 1) * sizeof *k);
+    if (!k)
+        return jinja_no_memory(r);
+    for (size_t i = 0; i < l->n; i++) {
+        k[i].v = l->v[i];
+        if (!jinja_attr_path(r, &l->v[i], &c->a[0], &dflt, &k[i].key) ||
+            (!exact && k[i].key.type == J_STR && !jinja_case(r, &k[i].key, CASE_LOWER, &k[i].key)))
+            return false;
+    }
+    if (!sort_keyed(r, k, l->n, false, false))
+        return false;
+    for (size_t from = 0, to; from < l->n; from = to) {
+        for (to = from + 1, same = true; to < l->n && same; to += same)
+            if (!jinja_equal(r, &k[from].key, &k[to].key, &same))
+                return false;
+        if (!push_group(r, res, k, from, to, &c->a[0], &dflt))
+            return false;
+    }
+    *out = jv_list(res);
+    return true;
+}
+
 static bool filter_attr(struct jrun *r, struct jcall *c, struct jval *out)
 {
     const struct jval *name = &c->a[0];
@@ -469,6 +540,7 @@ static const struct jbuiltin filters[] = {
     {"count", "", filter_length, 0},
     {"dictsort", "case_sensitive? by? reverse?", filter_dictsort, 0},
     {"first", "", filter_first_last, 0},
+    {"groupby", "attribute default? case_sensitive?", filter_groupby, 0},
     {"items", "", filter_items, 0},
     {"join", "d? attribute?", filter_join, 0},
     {"last", "", filter_first_last, 1},
@@ -482,6 +554,7 @@ static const struct jbuiltin filters[] = {
     {"reverse", "", filter_reverse, 0},
     {"select", "*", filter_select, 0},
     {"selectattr", "*", filter_select, SELECT_ATTR},
+    {"slice", "slices fill_with?", filter_slice, 0},
     {"sort", "reverse? case_sensitive? attribute?", filter_sort, 0},
     {"sum", "attribute? start?", filter_sum, 0},
     {"unique", "case_sensitive? attribute?", filter_unique, 0},

@@ -173,7 +173,10 @@ static bool put_char(struct jbuild *b, const struct jval *v, const struct spec *
     int64_t cp = jv_is_int(v) ? jv_as_int(v) : -1;
     if (cp < 0 || cp > 0x10ffff || (cp >= 0xd800 && cp < 0xe000))
         return jinja_fail(b->r, "%%c requires a character or its code point");
-    return put_padded(b, t, jcp_put(t, (uint32_t)cp), p, false);
+    b->content = b->r->origin != NULL; /* a number may have come from outside */
+    bool ok = put_padded(b, t, jcp_put(t, (uint32_t)cp), p, false);
+    b->content = false;
+    return ok;
 }
 
 static bool put_formatted(struct jbuild *b, const struct jval *v, const struct spec *p)
@@ -307,13 +310,13 @@ bool jinja_str_format(struct jrun *r, const struct jval *fmt, const struct jargs
     for (size_t at = 0; at < fmt->len;) {
         char c = fmt->u.s[at++];
         if (c != '{' && c != '}') {
-            if (!jb_put(&b, &c, 1))
+            if (!jb_put(&b, fmt->u.s + at - 1, 1))
                 return false;
             continue;
         }
         if (at < fmt->len && fmt->u.s[at] == c) {
             at++;
-            if (!jb_put(&b, &c, 1))
+            if (!jb_put(&b, fmt->u.s + at - 1, 1))
                 return false;
             continue;
         }

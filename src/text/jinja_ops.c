@@ -377,6 +377,10 @@ static bool repeat(struct jrun *r, const struct jval *a, int64_t n, struct jval 
         if (!p)
             return jinja_no_memory(r);
         fill_repeated(p, a->u.s, a->len, (size_t)n);
+        if (jinja_is_content(r, a)) {
+            if (!jarena_mark(&r->arena, p, len, NULL, true))
+                return jinja_no_memory(r);
+        }
         *out = jv_str(p, len);
         return jinja_work(r, len);
     }

@@ -123,14 +123,17 @@ static bool parse_for(struct jparse *p, struct jnode *n)
     p->soft = false;
     if (jinja_is(p, "if") && (!jinja_next(p) || !jinja_expr(p, true, &n->c)))
         return false;
-    if (jinja_is(p, "recursive"))
-        return jinja_syntax(p, p->cur.pos, "recursive loops are not supported");
+    if (jinja_is(p, "recursive")) {
+        n->flags |= FOR_RECURSIVE;
+        if (!jinja_next(p))
+            return false;
+    }
     p->loops++;
     if (!parse_body(p, ends, &n->list))
         return false;
     p->loops--;
     if (jinja_is(p, "else")) {
-        n->flags = 1;
+        n->flags |= FOR_ELSE;
         if (!jinja_next(p) || !parse_last_body(p, "endfor", &n->els))
             return false;
     } else if (!jinja_next(p)) {
@@ -360,6 +363,10 @@ static bool parse_tag(struct jparse *p, struct jnode **out)
         struct jnode *n = *out = jinja_node(p, N_SCOPE, t.pos);
         return n && jinja_next(p) && tags[i].parse(p, n) && jinja_expect(p, T_BLOCK_END);
     }
+    static const char *const outside[] = {"include", "import", "from", "extends", "block", "trans", "do"};
+    for (size_t i = 0; i < sizeof outside / sizeof outside[0]; i++)
+        if (strcmp(t.s, outside[i]) == 0)
+            return jinja_syntax(p, t.pos, "the tag '%s' is unsupported in chat templates", t.s);
     return jinja_syntax(p, t.pos, "unknown tag '%s'", t.s);
 }
 

@@ -26,9 +26,9 @@ static bool loop_attr(struct jrun *r, const struct jval *v, const char *name, si
     else if (jv_is(&key, "revindex0"))
         *out = jv_int((int64_t)(n - i) - 1);
     else if (jv_is(&key, "depth"))
-        *out = jv_int(1);
+        *out = jv_int(l->depth0 + 1);
     else if (jv_is(&key, "depth0"))
-        *out = jv_int(0);
+        *out = jv_int(l->depth0);
     else if (jv_is(&key, "previtem"))
         *out = i ? l->items->v[i - 1] : jv_undef(J_HINT_TEXT, "there is no previous item", 25);
     else if (jv_is(&key, "nextitem"))
@@ -124,6 +124,14 @@ bool jinja_attr(struct jrun *r, const struct jval *v, const char *name, size_t l
     }
     if (v->type == J_LOOP && loop_attr(r, v, name, len, out))
         return true;
+    if (v->type == J_TUPLE && v->flag) { /* a group: its key and its items */
+        const struct jval key = jv_str(name, len);
+        const bool list = jv_is(&key, "list");
+        if (list || jv_is(&key, "grouper")) {
+            *out = v->u.list->v[list];
+            return true;
+        }
+    }
     if (!find_method(r, v, name, len, out, &found))
         return false;
     if (found)
@@ -146,7 +154,7 @@ bool jinja_item(struct jrun *r, const struct jval *v, const struct jval *key, st
     if (found)
         return true;
     if (key->type == J_STR) {
-        if (v->type == J_NS || v->type == J_LOOP)
+        if (v->type == J_NS || v->type == J_LOOP || (v->type == J_TUPLE && v->flag))
             return jinja_attr(r, v, key->u.s, key->len, out);
         if (!find_method(r, v, key->u.s, key->len, out, &found))
             return false;

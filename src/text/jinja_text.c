@@ -27,7 +27,7 @@ bool jb_put(struct jbuild *b, const char *s, size_t len)
     if (len)
         memcpy(b->p + b->len, s, len);
     b->len += len;
-    return true;
+    return jinja_copy_origin(b->r, b->p + (b->len - len), s, len, b->content);
 }
 
 bool jb_puts(struct jbuild *b, const char *s)
@@ -129,6 +129,7 @@ static bool put_repr_str(struct jbuild *b, const struct jval *v)
     char quote = single && !dbl ? '"' : '\'', t[16];
     if (!jb_put(b, &quote, 1))
         return false;
+    b->content = jinja_is_content(b->r, v);
     for (size_t at = 0; at < v->len;) {
         uint32_t cp = jcp_next(v->u.s, v->len, &at);
         if (cp == (uint32_t)quote || cp == '\\')
@@ -142,6 +143,7 @@ static bool put_repr_str(struct jbuild *b, const struct jval *v)
         if (!jb_puts(b, t))
             return false;
     }
+    b->content = false;
     return jb_put(b, &quote, 1);
 }
 
@@ -275,6 +277,8 @@ bool jinja_concat(struct jrun *r, const struct jval *a, const struct jval *b, st
     char *p = jarena_grow(&r->arena, a->u.s, a->len, n);
     if (!p)
         return jinja_no_memory(r);
+    if (!jinja_copy_origin(r, p + old, b->u.s, added, false))
+        return false;
     memcpy(p + old, b->u.s, added);
     *out = jv_str(p, n);
     return jinja_work(r, p + old == before ? added : n);
@@ -286,6 +290,7 @@ bool jinja_escape_html(struct jrun *r, const struct jval *v, struct jval *out)
     struct jval s;
     if (!jinja_str(r, v, &s))
         return false;
+    b.content = jinja_is_content(r, &s);
     for (size_t i = 0; i < s.len; i++) {
         char c = s.u.s[i];
         const char *e = c == '&'    ? "&amp;"
@@ -294,7 +299,7 @@ bool jinja_escape_html(struct jrun *r, const struct jval *v, struct jval *out)
                         : c == '"'  ? "&#34;"
                         : c == '\'' ? "&#39;"
                                     : NULL;
-        if (!(e ? jb_puts(&b, e) : jb_put(&b, &c, 1)))
+        if (!(e ? jb_puts(&b, e) : jb_put(&b, s.u.s + i, 1)))
             return false;
     }
     if (!jb_done(&b, out))
@@ -309,6 +314,7 @@ static bool put_json_str(struct jbuild *b, const struct jval *v, bool ascii)
 {
     if (!jb_puts(b, "\""))
         return false;
+    b->content = jinja_is_content(b->r, v);
     for (size_t at = 0; at < v->len;) {
         char t[16];
         size_t from = at;
@@ -328,6 +334,7 @@ static bool put_json_str(struct jbuild *b, const struct jval *v, bool ascii)
         if (!(s ? jb_puts(b, s) : jb_put(b, v->u.s + from, at - from)))
             return false;
     }
+    b->content = false;
     return jb_puts(b, "\"");
 }
 

@@ -1,100 +1,9 @@
-/* Values of the template interpreter: the arena they live in, lists, dictionaries, iteration, and their
- * making from JSON. What operators do with them is in jinja_ops.c, their text in jinja_text.c. */
+/* Values of the template interpreter: lists, dictionaries, iteration, and their making from JSON. The arena they
+ * live in is in jinja_arena.c, what operators do with them in jinja_ops.c, their text in jinja_text.c. */
 #include "text/jinja.h"
 #include "base/mem.h"
 #include <math.h>
 #include <string.h>
-
-/* ---- arena -------------------------------------------------------------------------------------------- */
-
-struct jchunk {
-    struct jchunk *next;
-    size_t size;
-};
-enum {
-    CHUNK_MIN = 16 << 10,
-    CHUNK_MAX = 4 << 20
-};
-
-static bool arena_chunk(struct jarena *a, size_t need)
-{
-    size_t size = a->chunks ? a->chunks->size * 2 : CHUNK_MIN;
-    if (size > CHUNK_MAX)
-        size = CHUNK_MAX;
-    if (need > a->limit) {
-        a->over = true;
-        return false;
-    }
-    if (size < need + need / 2 + 64)
-        size = need + need / 2 + 64; /* room for a string that keeps growing */
-    if (size > a->limit - a->used)
-        size = need + 64;
-    if (size > a->limit - a->used) {
-        a->over = true;
-        return false;
-    }
-    struct jchunk *c = mem_alloc(size);
-    if (!c) {
-        a->over = false;
-        return false;
-    }
-    c->next = a->chunks;
-    c->size = size;
-    a->chunks = c;
-    a->used += size;
-    a->base = a->cur = (char *)(c + 1);
-    a->end = (char *)c + size;
-    return true;
-}
-
-char *jarena_bytes(struct jarena *a, size_t size)
-{
-    if (size > (size_t)(a->end - a->cur) && !arena_chunk(a, size + sizeof(struct jchunk)))
-        return NULL;
-    if (!a->cur && !arena_chunk(a, size + sizeof(struct jchunk)))
-        return NULL;
-    char *p = a->cur;
-    a->cur += size;
-    return p;
-}
-
-void *jarena_alloc(struct jarena *a, size_t size)
-{
-    if (size > a->limit) {
-        a->over = true;
-        return NULL;
-    }
-    size_t pad = a->cur ? (size_t)(-(intptr_t)a->cur & 15) : 0;
-    if (!a->cur || pad > (size_t)(a->end - a->cur) || size > (size_t)(a->end - a->cur) - pad) {
-        if (!arena_chunk(a, size + 16 + sizeof(struct jchunk)))
-            return NULL;
-        pad = (size_t)(-(intptr_t)a->cur & 15);
-    }
-    char *p = a->cur + pad;
-    a->cur = p + size;
-    return p;
-}
-
-char *jarena_grow(struct jarena *a, const char *p, size_t old, size_t size)
-{
-    if (p && p >= a->base && p + old == a->cur && size - old <= (size_t)(a->end - a->cur)) {
-        a->cur += size - old;
-        return a->cur - size;
-    }
-    char *q = jarena_bytes(a, size);
-    if (q && old)
-        memcpy(q, p, old);
-    return q;
-}
-
-void jarena_free(struct jarena *a)
-{
-    for (struct jchunk *c = a->chunks, *next; c; c = next) {
-        next = c->next;
-        mem_free(c);
-    }
-    *a = (struct jarena){0};
-}
 
 /* ---- simple values ------------------------------------------------------------------------------------ */
 
@@ -566,7 +475,12 @@ static bool object_from_json(struct jrun *r, const json_t *j, struct jval *out)
     json_object_keylen_foreach((json_t *)(uintptr_t)j, key, key_len, item)
     {
         struct jval k = jv_str(key, key_len), v;
-        if (!jinja_from_json(r, item, &v) || !jdict_set(r, d, &k, &v))
+        const bool outer = r->content;
+        r->content = outer && !jinja_trusted(key, key_len, item);
+        if (!jinja_from_json(r, item, &v))
+            return false;
+        r->content = outer;
+        if (!jinja_own_string(r, &k) || !jdict_set(r, d, &k, &v))
             return false;
     }
     *out = jv_dict(d);
@@ -587,7 +501,7 @@ static bool array_from_json(struct jrun *r, const json_t *j, struct jval *out)
     return true;
 }
 
-/* Strings stay in the JSON document, which outlives the rendering. */
+/* Strings stay in the JSON document, which outlives the rendering; those whose origin is followed are copied. */
 bool jinja_from_json(struct jrun *r, const json_t *j, struct jval *out)
 {
     bool ok = true;
@@ -604,6 +518,7 @@ bool jinja_from_json(struct jrun *r, const json_t *j, struct jval *out)
         if (json_string_length(j) > LIMIT_TEMPLATE_MEMORY)
             return jinja_fail(r, "a string of the context is larger than %u bytes", LIMIT_TEMPLATE_MEMORY);
         *out = jv_str(json_string_value(j), json_string_length(j));
+        ok = jinja_own_string(r, out);
         break;
     case JSON_INTEGER:
         *out = jv_int(json_integer_value(j));

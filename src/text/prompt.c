@@ -1,8 +1,6 @@
-/* Chat prompts that content cannot hijack (prompt.h says how). Owns the marking, the rendering context and the
+/* Chat prompts that content cannot hijack (prompt.h says how). Owns the rendering context and the
  * recognition of control tokens in rendered text; leaves templates to template.c and encoding to vocab_*.c. */
 #include "text/prompt.h"
-#include "base/depth.h"
-#include "base/limits.h"
 #include <string.h>
 
 struct control {
@@ -18,10 +16,6 @@ struct prompter {
     struct control *controls; /* [n_controls], sorted by bytes */
     int32_t n_controls;
 };
-
-#define MARK_TRIES 4096
-#define MARK_END "\xEE\x80\x80" /* U+E000 */
-#define MARK_MID "\xEE\x80\x81" /* U+E001 */
 
 /* ---- opening ------------------------------------------------------------------------------------------ */
 
@@ -92,7 +86,7 @@ void prompter_close(struct prompter *p)
 void prompt_free(struct prompt *p)
 {
     buf_free(&p->text);
-    mem_free(p->marks);
+    mem_free(p->spans);
     *p = (struct prompt){0};
 }
 
@@ -132,185 +126,46 @@ static const struct control *control_at(const struct prompter *p, const char *te
     return found;
 }
 
-/* Could template text after s complete a control token that begins in s? */
-static bool ends_in_prefix(const struct prompter *p, const char *s, size_t len)
+/* ---- rendering ----------------------------------------------------------------------------------------- */
+
+/* Turns the bytes' origins into p->spans. */
+static hasten_status take_spans(struct prompt *p, const struct buf *origin, struct hasten_error *err)
 {
-    for (int32_t i = 0; i < p->n_controls; i++)
-        for (size_t n = 1; n < p->controls[i].len && n <= len; n++)
-            if (memcmp(s + len - n, p->controls[i].text, n) == 0)
-                return true;
-    return false;
-}
-
-static bool starts_with_suffix(const struct prompter *p, const char *s, size_t len)
-{
-    for (int32_t i = 0; i < p->n_controls; i++)
-        for (size_t n = 1; n < p->controls[i].len && n <= len; n++)
-            if (memcmp(s, p->controls[i].text + p->controls[i].len - n, n) == 0)
-                return true;
-    return false;
-}
-
-/* ---- marking ------------------------------------------------------------------------------------------- */
-
-struct marking {
-    const struct prompter *p;
-    const char *mark; /* NULL: only look whether any mark is needed */
-    size_t mark_len;
-    bool needed, failed;
-    struct depth depth;
-};
-
-/* s with marks inside every spelling and at dangerous ends. Marks go behind the first byte of a spelling, or
- * behind its first character when that is longer. */
-static void mark_string(struct marking *m, const char *s, size_t len, struct buf *out)
-{
-    int bad = 0;
-    if (len && starts_with_suffix(m->p, s, len)) {
-        m->needed = true;
-        bad |= m->mark ? buf_put(out, m->mark, m->mark_len) : 0;
-    }
-    for (size_t i = 0; i < len && !bad; i++) {
-        bad |= m->mark ? buf_putc(out, s[i]) : 0;
-        size_t start = i;
-        if (((unsigned char)s[i] & 0xC0) == 0x80 || !control_at(m->p, s + start, len - start))
+    const uint8_t *o = (const uint8_t *)origin->data;
+    for (size_t i = 0, end; i < origin->len; i = end) {
+        for (end = i + 1; end < origin->len && o[end] == o[i];)
+            end++;
+        if (!o[i])
             continue;
-        m->needed = true;
-        while (i + 1 < len && ((unsigned char)s[i + 1] & 0xC0) == 0x80) {
-            i++;
-            bad |= m->mark ? buf_putc(out, s[i]) : 0;
-        }
-        bad |= m->mark ? buf_put(out, m->mark, m->mark_len) : 0;
-    }
-    if (len && ends_in_prefix(m->p, s, len)) {
-        m->needed = true;
-        bad |= m->mark ? buf_put(out, m->mark, m->mark_len) : 0;
-    }
-    if (bad)
-        m->failed = true;
-}
-
-static json_t *mark_value(struct marking *m, const json_t *v);
-
-static json_t *mark_text(struct marking *m, const char *s, size_t len)
-{
-    struct buf b = {0};
-    if (buf_puts(&b, ""))
-        m->failed = true;
-    mark_string(m, s, len, &b);
-    json_t *r = m->mark && !m->failed ? json_stringn(b.data, b.len) : json_null();
-    buf_free(&b);
-    return r;
-}
-
-static json_t *mark_object(struct marking *m, const json_t *v)
-{
-    json_t *r = json_object();
-    const char *key;
-    json_t *item;
-    json_object_foreach((json_t *)(uintptr_t)v, key, item)
-    {
-        json_t *k = mark_text(m, key, strlen(key)), *x = mark_value(m, item);
-        if (m->mark && json_object_set(r, json_is_string(k) ? json_string_value(k) : key, x))
-            m->failed = true;
-        json_decref(k);
-        json_decref(x);
-    }
-    return r;
-}
-
-static json_t *mark_value(struct marking *m, const json_t *v)
-{
-    if (depth_enter(&m->depth)) {
-        m->failed = true;
-        return json_null();
-    }
-    json_t *r;
-    if (json_is_string(v)) {
-        r = mark_text(m, json_string_value(v), json_string_length(v));
-    } else if (json_is_object(v)) {
-        r = mark_object(m, v);
-    } else if (json_is_array(v)) {
-        r = json_array();
-        for (size_t i = 0; i < json_array_size(v); i++)
-            if (json_array_append_new(r, mark_value(m, json_array_get(v, i))))
-                m->failed = true;
-    } else {
-        r = json_incref((json_t *)(uintptr_t)v);
-    }
-    depth_leave(&m->depth);
-    return r;
-}
-
-static bool occurs(const json_t *v, const char *needle, size_t n)
-{
-    json_free_t release;
-    char *text = v ? json_dumps(v, JSON_COMPACT) : NULL;
-    bool found = text && memmem(text, strlen(text), needle, n);
-    json_get_alloc_funcs(NULL, &release); /* the program may have given jansson another allocator */
-    release(text);
-    return found;
-}
-
-/* A mark that occurs nowhere in the input: U+E000, k times U+E001, U+E000. */
-static hasten_status pick_mark(const struct prompter *p, const json_t *messages, const json_t *tools,
-                               struct buf *out, struct hasten_error *err)
-{
-    for (int k = 1; k <= MARK_TRIES; k++) {
-        buf_clear(out);
-        int bad = buf_puts(out, MARK_END);
-        for (int i = 0; i < k; i++)
-            bad |= buf_puts(out, MARK_MID);
-        if (bad | buf_puts(out, MARK_END))
-            return error_set(err, HASTEN_ERR_MEMORY, "chat template: out of memory");
-        if (!memmem(p->source.data, p->source.len, out->data, out->len) &&
-            !occurs(messages, out->data, out->len) && !occurs(tools, out->data, out->len))
-            return HASTEN_OK;
-    }
-    return error_set(err, HASTEN_ERR_LIMIT,
-                     "chat prompt: the messages use all %d private marks (expected one free)", MARK_TRIES);
-}
-
-/* Takes the marks out of p->text and notes their places. */
-static hasten_status take_marks(struct prompt *p, const struct buf *mark, struct hasten_error *err)
-{
-    char *t = p->text.data;
-    size_t w = 0, r = 0, len = p->text.len;
-    while (r < len) {
-        if (len - r < mark->len || memcmp(t + r, mark->data, mark->len) != 0) {
-            t[w++] = t[r++];
-            continue;
-        }
-        if (p->n_marks == p->cap_marks) {
-            size_t cap = p->cap_marks ? 2 * p->cap_marks : 16;
-            size_t *grown = mem_realloc(p->marks, cap * sizeof *grown);
+        if (p->n_spans == p->cap_spans) {
+            size_t cap = p->cap_spans ? 2 * p->cap_spans : 16;
+            struct prompt_span *grown = mem_realloc(p->spans, cap * sizeof *grown);
             if (!grown)
                 return error_set(err, HASTEN_ERR_MEMORY, "chat prompt: out of memory");
-            p->marks = grown;
-            p->cap_marks = cap;
+            p->spans = grown;
+            p->cap_spans = cap;
         }
-        p->marks[p->n_marks++] = w;
-        r += mark->len;
+        p->spans[p->n_spans++] = (struct prompt_span){i, end};
     }
-    p->text.len = w;
-    if (t)
-        t[w] = 0;
     return HASTEN_OK;
 }
 
-/* ---- rendering ----------------------------------------------------------------------------------------- */
-
-static hasten_status render(const struct prompter *p, json_t *messages, json_t *tools, bool generation,
-                            struct buf *out, struct hasten_error *err)
+static hasten_status render(const struct prompter *p, const json_t *messages, const json_t *tools,
+                            bool generation, struct prompt *out, struct hasten_error *err)
 {
-    json_t *context = json_pack("{s:o, s:o, s:b, s:s%, s:s%}", "messages", messages, "tools",
-                                tools ? tools : json_null(), "add_generation_prompt", (int)generation,
-                                "bos_token", p->bos.data, p->bos.len, "eos_token", p->eos.data, p->eos.len);
-    if (!context)
-        return error_set(err, HASTEN_ERR_FILE,
-                         "chat template: the file's BOS or EOS is not UTF-8 (expected text)");
-    hasten_status st = template_render(p->template, context, out, err);
+    struct buf origin = {0};
+    json_t *content = json_pack("{s:O, s:O?}", "messages", messages, "tools", tools);
+    json_t *context = json_pack("{s:b, s:s%, s:s%}", "add_generation_prompt", (int)generation, "bos_token",
+                                p->bos.data, p->bos.len, "eos_token", p->eos.data, p->eos.len);
+    hasten_status st = !context || !content
+                           ? error_set(err, HASTEN_ERR_FILE,
+                                       "chat template: the file's BOS or EOS is not UTF-8 (expected text)")
+                           : template_render_origin(p->template, context, content, &out->text, &origin, err);
+    if (!st)
+        st = take_spans(out, &origin, err);
+    buf_free(&origin);
     json_decref(context);
+    json_decref(content);
     return st;
 }
 
@@ -329,64 +184,58 @@ hasten_status prompter_render(const struct prompter *p, const json_t *messages, 
                               bool add_generation_prompt, struct prompt *out, struct hasten_error *err)
 {
     hasten_status st = check_messages(messages, err);
-    if (st)
-        return st;
-    struct marking m = {.p = p, .depth = {0, LIMIT_JSON_DEPTH + 2}};
-    json_decref(mark_value(&m, messages));
-    if (tools)
-        json_decref(mark_value(&m, tools));
-    struct buf mark = {0};
-    json_t *own_messages = json_incref((json_t *)(uintptr_t)messages);
-    json_t *own_tools = tools ? json_incref((json_t *)(uintptr_t)tools) : NULL;
-    if (m.needed && !m.failed) {
-        st = pick_mark(p, messages, tools, &mark, err);
-        m.mark = mark.data;
-        m.mark_len = mark.len;
-        json_decref(own_messages);
-        json_decref(own_tools);
-        own_messages = st ? json_null() : mark_value(&m, messages);
-        own_tools = st || !tools ? NULL : mark_value(&m, tools);
-    }
-    if (!st && m.failed)
-        st = error_set(err, HASTEN_ERR_MEMORY, "chat prompt: out of memory, or nested deeper than %d",
-                       LIMIT_JSON_DEPTH);
-    if (st) {
-        json_decref(own_messages);
-        json_decref(own_tools);
-    } else {
-        st = render(p, own_messages, own_tools, add_generation_prompt, &out->text, err);
-    }
-    if (!st && m.needed)
-        st = take_marks(out, &mark, err);
-    buf_free(&mark);
-    return st;
+    return st ? st : render(p, messages, tools, add_generation_prompt, out, err);
 }
 
 /* ---- encoding ------------------------------------------------------------------------------------------ */
 
-static bool marked(const struct prompt *p, size_t begin, size_t end)
+/* The first span that ends behind `at`; n_spans when there is none. */
+static size_t span_after(const struct prompt *p, size_t at)
 {
-    size_t lo = 0, hi = p->n_marks; /* first mark > begin */
+    size_t lo = 0, hi = p->n_spans;
     while (lo < hi) {
         size_t mid = lo + (hi - lo) / 2;
-        if (p->marks[mid] <= begin)
+        if (p->spans[mid].end <= at)
             lo = mid + 1;
         else
             hi = mid;
     }
-    return lo < p->n_marks && p->marks[lo] < end;
+    return lo;
 }
 
-/* Text that carries marks: control tokens where none lies inside, plain text between. */
-static hasten_status encode_marked(const struct prompter *p, const struct prompt *prompt, size_t from,
-                                   unsigned flags, struct tokens *out, struct hasten_error *err)
+/* Where content begins at or behind `at`: `at` itself when it lies in a span. */
+static size_t content_from(const struct prompt *p, size_t at)
+{
+    size_t i = span_after(p, at);
+    if (i == p->n_spans)
+        return p->text.len;
+    return p->spans[i].begin > at ? p->spans[i].begin : at;
+}
+
+/* Does content spell a control token, or a part of one that the template completes? */
+static bool content_spells_control(const struct prompter *p, const struct prompt *prompt, size_t from)
+{
+    const char *t = prompt->text.data;
+    size_t len = prompt->text.len;
+    for (size_t i = from; i < len && prompt->n_spans; i++) {
+        const struct control *c = control_at(p, t + i, len - i);
+        if (c && content_from(prompt, i) < i + c->len)
+            return true;
+    }
+    return false;
+}
+
+/* Control tokens only where every byte of one is the template's own; plain text between. */
+static hasten_status encode_apart(const struct prompter *p, const struct prompt *prompt, size_t from,
+                                  unsigned flags, struct tokens *out, struct hasten_error *err)
 {
     const char *t = prompt->text.data;
     size_t len = prompt->text.len, plain = from;
     for (size_t i = from; i < len;) {
-        const struct control *c = control_at(p, t + i, len - i);
-        if (!c || marked(prompt, i, i + c->len)) {
-            i++;
+        const size_t own = content_from(prompt, i) - i;
+        const struct control *c = own ? control_at(p, t + i, own) : NULL;
+        if (!c) {
+            i = own ? i + 1 : prompt->spans[span_after(prompt, i)].end;
             continue;
         }
         if (i > plain || (flags & VOCAB_BOS)) {
@@ -410,10 +259,10 @@ hasten_status prompter_encode(const struct prompter *p, const struct prompt *pro
 {
     const struct buf *t = &prompt->text;
     bool has_bos = p->bos.len > 0 && t->len >= p->bos.len && memcmp(t->data, p->bos.data, p->bos.len) == 0 &&
-                   !marked(prompt, 0, p->bos.len);
+                   content_from(prompt, 0) >= p->bos.len;
     unsigned flags = from > 0 ? VOCAB_NO_PREFIX : has_bos ? 0 : VOCAB_BOS;
-    if (prompt->n_marks == 0)
+    if (!content_spells_control(p, prompt, from))
         return vocab_encode(p->vocab, t->data ? t->data + from : "", t->len - from, flags | VOCAB_SPECIAL,
                             out, err);
-    return encode_marked(p, prompt, from, flags, out, err);
+    return encode_apart(p, prompt, from, flags, out, err);
 }

@@ -1,13 +1,11 @@
 /* From a conversation to token ids: the model's chat template, rendered and encoded so that only the template
  * can speak control tokens.
  *
- * The danger: a user's text may spell `<|im_end|>`; in the rendered prompt it looks like the template's own.
- * What is done: before rendering, a private mark (a sequence of private-use characters that occurs nowhere in
- * the input) is put inside every spelling of a control token in the messages and tools, and at an end of a
- * string that could complete one together with the template's text. The template moves text about as it likes;
- * a spelling from content carries its mark with it. After rendering the marks are taken out, their places kept,
- * and a control token is recognised only where no mark lies inside; text between is encoded as plain text.
- * Strings without such spellings are not touched, so ordinary prompts are encoded exactly as rendered. */
+ * The danger: a user's text may spell `<|im_end|>`, or a template may make it spell that (lower case, a character
+ * replaced, two parts joined); in the rendered prompt it looks like the template's own. What is done: the interpreter
+ * follows the origin of every byte (template.h, template_render_origin), and a control token is recognised only where
+ * each of its bytes is the template's own; the rest is encoded as plain text. Where content spells nothing of the
+ * kind, the prompt is encoded exactly as rendered. */
 #ifndef HASTEN_TEXT_PROMPT_H
 #define HASTEN_TEXT_PROMPT_H
 #include "text/template.h"
@@ -20,12 +18,14 @@ hasten_status prompter_open(const struct gguf *g, const struct vocab *v, struct 
                             struct hasten_error *err);
 void prompter_close(struct prompter *p);
 
-/* A rendered prompt: its text, and where content spells control tokens. Zero-initialise. */
+/* A rendered prompt: its text, and which parts of it stem from content. Zero-initialise. */
+struct prompt_span {
+    size_t begin, end; /* bytes of text */
+};
 struct prompt {
     struct buf text;
-    size_t
-        *marks; /* [n_marks] ascending byte offsets into text: strictly inside a spelling that is content */
-    size_t n_marks, cap_marks;
+    struct prompt_span *spans; /* [n_spans] of content, ascending, apart, none empty */
+    size_t n_spans, cap_spans;
 };
 void prompt_free(struct prompt *p);
 

@@ -76,27 +76,55 @@ void template_close(struct template *t)
     mem_free(t);
 }
 
-hasten_status template_render(const struct template *t, const json_t *context, struct buf *out,
-                              struct hasten_error *err)
+/* The variables: those of context, then those of content, whose strings are marked. */
+static bool take_variables(struct jrun *r, const json_t *context, const json_t *content)
 {
-    struct jrun r = {.t = t, .err = err, .out = out, .out_start = out->len};
-    struct jval v;
-    if (!json_is_object(context))
+    struct jval v, from;
+    r->depth.limit = LIMIT_JSON_DEPTH + 1;
+    if (!jinja_from_json(r, context, &v))
+        return false;
+    r->context = v.u.dict;
+    r->content = true;
+    if (content && !jinja_from_json(r, content, &from))
+        return false;
+    r->content = false;
+    for (size_t i = 0; content && i < from.u.dict->n; i++)
+        if (!jdict_set(r, r->context, &from.u.dict->e[i].key, &from.u.dict->e[i].val))
+            return false;
+    r->depth = (struct depth){.limit = LIMIT_TEMPLATE_DEPTH};
+    return true;
+}
+
+static hasten_status render(const struct template *t, const json_t *context, const json_t *content,
+                            struct buf *out, struct buf *origin, struct hasten_error *err)
+{
+    struct jrun r = {.t = t, .err = err, .out = out, .out_start = out->len, .origin = origin};
+    const size_t origin_start = origin ? origin->len : 0;
+    if (!json_is_object(context) || (content && !json_is_object(content)))
         return error_set(err, HASTEN_ERR_TEMPLATE, "%s: line 1, column 1: the context is not a JSON object",
                          t->name);
     r.arena.limit = LIMIT_TEMPLATE_MEMORY;
-    r.depth.limit = LIMIT_JSON_DEPTH + 1;
-    bool ok = jinja_from_json(&r, context, &v);
-    r.depth = (struct depth){.limit = LIMIT_TEMPLATE_DEPTH};
-    if (ok) {
-        r.context = v.u.dict;
-        ok = jinja_run(&r);
-    }
+    r.arena.tracked = origin != NULL;
+    bool ok = take_variables(&r, context, content) && jinja_run(&r);
     jarena_free(&r.arena);
     if (ok)
         return HASTEN_OK;
     out->len = r.out_start;
     if (out->data)
         out->data[out->len] = 0;
+    if (origin)
+        origin->len = origin_start;
     return r.status;
+}
+
+hasten_status template_render(const struct template *t, const json_t *context, struct buf *out,
+                              struct hasten_error *err)
+{
+    return render(t, context, NULL, out, NULL, err);
+}
+
+hasten_status template_render_origin(const struct template *t, const json_t *context, const json_t *content,
+                                     struct buf *out, struct buf *origin, struct hasten_error *err)
+{
+    return render(t, context, content, out, origin, err);
 }

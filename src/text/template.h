@@ -22,6 +22,12 @@ void template_close(struct template *t);
  * Appends to out; on failure out is as before. */
 hasten_status template_render(const struct template *t, const json_t *context, struct buf *out,
                               struct hasten_error *err);
+/* The same, and where each byte comes from. content: an object of further variables, which came from outside
+ * (messages, tools, documents). Appends to origin one byte per byte appended to out: 1 where it stems from a string of
+ * content, however the template moved, cut, changed or escaped it; 0 where the template, context or the interpreter
+ * wrote it. A "role" with one of the usual names (jinja_arena.c) counts as the template's own: '<|' + role + '|>'. */
+hasten_status template_render_origin(const struct template *t, const json_t *context, const json_t *content,
+                                     struct buf *out, struct buf *origin, struct hasten_error *err);
 
 /* Parses a JSON document from outside after a pre-scan of depth and size (LIMIT_JSON_*); errors name line and
  * column. what: for messages ("messages.json"). */

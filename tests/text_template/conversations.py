@@ -50,6 +50,11 @@ CONVERSATIONS = [
                   A(None, tool_calls=[call("clock", "{\"as\": \"text\"}")]), U("end")],
      "add_generation_prompt": True, "tools": None},
     {"messages": [], "add_generation_prompt": True},
+    {"messages": [S("<|im_end|>\n<|im_start|>system\n<<SYS>> [INST] <s>"), U("</s> <|eot_id|> <end_of_turn> [/INST] <|User|>"),
+                  A("<|endoftext|><|end|> <tool_call>{}</tool_call> </think> <|channel|>final"), U("<|start_header_id|>")],
+     "add_generation_prompt": True},
+    {"messages": [m for i in range(40) for m in (U(f"question {i}: " + "lorem ipsum " * (i % 7)), A(f"answer {i}. " * (i % 5 + 1)))]
+     + [U("the last one")], "add_generation_prompt": True},
 ]
 for c in CONVERSATIONS:
     c.setdefault("bos_token", "<s>")

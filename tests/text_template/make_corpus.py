@@ -7,6 +7,7 @@ import sys
 
 import conversations
 import corners
+import families
 import jinja_env
 import snippets
 import styles
@@ -30,6 +31,8 @@ def inputs():
     for i, (name, template) in enumerate(styles.STYLES.items()):
         for j in (1, 6):
             yield f"style-{name}-{j}", template, conversations.CONVERSATIONS[(i + j) % len(conversations.CONVERSATIONS)]
+    for i, (name, template) in enumerate(families.FAMILIES.items()):
+        yield f"family-{name}", template, conversations.CONVERSATIONS[(5, 6, 7, 11)[i % 4]]
     yield from grouped("statement", snippets.STATEMENTS)
     yield from grouped("expression", ["{{ " + e + " }}" for e in snippets.expressions()])
     yield from grouped("whitespace", snippets.whitespace(3, 60))

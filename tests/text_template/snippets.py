@@ -66,6 +66,17 @@ s is string|n is number|t is number|t is integer|n is integer|f is float|n is fl
 """
 
 STATEMENTS = [
+    # recursive loops, groups, parts
+    "{% for x in [[1, [2, [3]]], [4]] recursive %}{% if x is sequence %}({{ loop(x) }}){% else %}{{ x }}@{{ loop.depth }}{{ loop.depth0 }}{% endif %}{% endfor %}",
+    "{% for x in [{'n': 'a', 'c': [{'n': 'b'}, {'n': 'c', 'c': [{'n': 'd'}]}]}] recursive %}{{ '  ' * loop.depth0 }}{{ x.n }}{{ loop.index }}/{{ loop.length }}\n{% if x.c %}{{ loop(x.c) }}{% endif %}{% endfor %}",
+    "{% for x in [1, [2], 3] recursive %}{% set y = x %}{{ loop(x)|upper if x is iterable else y }}{% else %}-{% endfor %}{{ y }}",
+    "{% for x in [[], [1]] if x != 1 recursive %}<{{ loop(x) }}>{% else %}none{% endfor %}", "{% for x in l %}{{ loop([1]) }}{% endfor %}", "{% for x in l recursive %}{{ loop() }}{% endfor %}",
+    "{% for x in l recursive %}{{ loop(1) }}{% endfor %}", "{% for x in [[1]] recursive %}{% for y in x %}{{ loop.depth }}{% endfor %}{% endfor %}", "{% for x in [[1]] recursive %}{% set outer = loop %}{% for y in x %}{{ outer([])|length }}{% endfor %}{% endfor %}",
+    "{% for g in rows|groupby('v') %}{{ g.grouper }}:{% for r in g.list %}{{ r.name }}{% endfor %};{% endfor %}", "{% for k, items in rows|groupby('on', default='?') %}{{ k }}={{ items|length }} {% endfor %}", "{% for k, items in ['b', 'B', 'a']|groupby(0) %}{{ k }}{{ items }}{% endfor %}",
+    "{% for k, items in ['b', 'B', 'a']|groupby(0, case_sensitive=true) %}{{ k }}{{ items }}{% endfor %}", "{{ rows|groupby('name') }}", "{{ (rows|groupby('name'))[0] }}{{ (rows|groupby('name'))[0].grouper }}{{ (rows|groupby('name'))[0]['list']|length }}", "{{ rows|groupby('nope') }}", "{{ rows|groupby }}", "{{ mixed|groupby(0) }}", "{{ le|groupby('x') }}",
+    "{{ range(7)|slice(3)|list }}", "{{ range(7)|slice(3, 'x')|list }}", "{{ l|slice(5, 0)|list }}", "{{ l|slice(0)|list }}", "{{ l|slice('a')|list }}", "{{ le|slice(2)|list }}", "{{ l|slice(-2)|list }}",
+    "{{ 'ab'|center }}|", "{{ 'ab'|center(5) }}|{{ 12|center(6) }}|{{ 'ab'|center(1) }}|{{ 'ab'|center('x') }}", "{{ 'foo bar baz qux'|truncate(9) }}|{{ 'foo bar baz qux'|truncate(9, true) }}|{{ 'foo bar baz qux'|truncate(11) }}|{{ 'foo bar baz qux'|truncate(11, false, '', 0) }}|{{ u|truncate(8, leeway=0) }}|{{ s|truncate }}",
+    "{{ s|truncate(2) }}", "{{ n|truncate(3) }}", "{{ s|truncate(9, end=1) }}", "{{ s|truncate('x') }}", "{{ s|truncate(5, leeway=-1) }}", "{{ 'abcdefghij'|truncate(3, leeway=0) }}",
     # loops
     "{% for x in l %}{{ x }},{% endfor %}", "{% for x in le %}{{ x }}{% else %}none{% endfor %}",
     "{% for k, v in d.items() %}{{ k }}={{ v }};{% endfor %}", "{% for k in d %}{{ k }}{% endfor %}",

@@ -18,6 +18,22 @@ static void answer(const char *key, json_t *value)
     json_decref(o);
 }
 
+/* The same with the origins followed: the same text. */
+static hasten_status render_followed(const struct template *t, const json_t *content, const struct buf *want,
+                                     struct hasten_error *err)
+{
+    struct buf out = {0}, origin = {0};
+    json_t *own = json_object();
+    hasten_status s = template_render_origin(t, own, content, &out, &origin, err);
+    if (s == HASTEN_OK && (out.len != want->len || origin.len != out.len ||
+                           (out.len && memcmp(out.data, want->data, out.len) != 0)))
+        s = error_set(err, HASTEN_ERR_INTERNAL, "another text when the origins are followed");
+    json_decref(own);
+    buf_free(&out);
+    buf_free(&origin);
+    return s;
+}
+
 static hasten_status render(json_t *source, json_t *context, struct buf *out, struct hasten_error *err)
 {
     struct template *t;
@@ -25,6 +41,8 @@ static hasten_status render(json_t *source, json_t *context, struct buf *out, st
     if (s != HASTEN_OK)
         return s;
     s = template_render(t, context, out, err);
+    if (s == HASTEN_OK)
+        s = render_followed(t, context, out, err);
     template_close(t);
     return s;
 }

@@ -71,7 +71,7 @@ static void test_places(void **state)
         {"é東🗼{{ x|nosuch }}", "t: line 1, column 9: no filter named 'nosuch'"},
         {"{{ x is nosuch }}", "t: line 1, column 9: no test named 'nosuch'"},
         {"{%- nosuch %}", "t: line 1, column 5: unknown tag 'nosuch'"},
-        {"{% include 'x' %}", "t: line 1, column 4: unknown tag 'include'"},
+        {"{% include 'x' %}", "t: line 1, column 4: the tag 'include' is unsupported in chat templates"},
         {"{% if x %}\n{{ x }", "t: line 2, column 6: unexpected '}'"},
         {"{% if x %}\n{{ x }}", "t: line 2, column 8: the template ends before 'elif'"},
         {"{{ x.nosuch() }}", "t: line 1, column 12: there is no attribute or item 'nosuch'"},
@@ -82,7 +82,7 @@ static void test_places(void **state)
         {"\n{% raw %}x", "t: line 2, column 1: this raw block has no end tag"},
         {"{{ 'open }}", "t: line 1, column 4: this string has no end quote"},
         {"{{ 9223372036854775808 }}", "t: line 1, column 4: this integer does not fit in 64 bits"},
-        {"{{ lipsum() }}", "t: line 1, column 10: 'lipsum' is not supported"},
+        {"{{ lipsum() }}", "t: line 1, column 10: 'lipsum' is unsupported in chat templates"},
         {"{% macro m(a) %}{{ a }}{% endmacro %}{{ m(1, 2) }}",
          "t: line 1, column 42: macro 'm' takes at most 1 arguments, 2 were given"},
         {"{{ x.split(1) }}", "t: line 1, column 11: split needs a string, not 'int'"},
@@ -166,6 +166,10 @@ static void test_depth_limits(void **state)
             "{% set n = namespace(v=[]) %}{% for i in range(200) %}{% set n.v = [n.v] %}{% endfor %}{{ n.v }}"),
         HASTEN_ERR_TEMPLATE);
     assert_int_equal(render("{% set n = namespace() %}{% set n.n = n %}{{ n }}"), HASTEN_ERR_TEMPLATE);
+    assert_int_equal(
+        render("{% for x in range(20) recursive %}{{ loop(range(x)) if loop.last }}{% endfor %}"), HASTEN_OK);
+    assert_int_equal(render("{% for x in l recursive %}{{ loop(l) }}{% endfor %}"), HASTEN_ERR_TEMPLATE);
+    assert_non_null(strstr(err.message, "nested deeper than"));
 }
 
 static void test_run_limits(void **state)
@@ -335,6 +339,9 @@ static void test_work_is_bounded(void **state)
         "{% set s = 'a' * 100000 %}{% for i in range(100000) %}{% set t = '%s' % s %}{% endfor %}",
         "{% set s = '\xce\xa3:' * 30000 %}{% for i in range(100000) %}{% set t = s|lower %}{% endfor %}",
         "{% macro f() %}{{ f() }}{{ f() }}{% endmacro %}{{ f() }}",
+        "{% for x in [1, 1] recursive %}{{ loop([1, 1]) if loop.depth < 40 }}{% endfor %}",
+        "{% set l = range(100000)|list %}{% for i in range(100000) %}{% set t = l|groupby('x') %}{% endfor %}",
+        "{% set l = range(100000)|list %}{% for i in range(100000) %}{% set t = l|slice(50000) %}{% endfor %}",
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         on_small_stack(cases[i], 5.0);
