@@ -176,7 +176,7 @@ static void harmless_content_is_encoded_as_rendered(void **state)
         json_t *m =
             conversation("Be brief.", "Write x < y && y > z in C.\n\n  1,000 times", "```c\nx<y\n```");
         assert_int_equal(prompter_render(s.prompter, m, NULL, true, &p, &err), HASTEN_OK);
-        assert_int_equal(p.n_marks, 0);
+        assert_true(p.n_spans >= 3); /* three messages */
         assert_int_equal(prompter_encode(s.prompter, &p, 0, &ids, &err), HASTEN_OK);
         assert_int_equal(
             vocab_encode(s.vocab, p.text.data, p.text.len, VOCAB_SPECIAL | VOCAB_BOS, &want, &err),
@@ -191,25 +191,6 @@ static void harmless_content_is_encoded_as_rendered(void **state)
     }
 }
 
-/* Text that uses the marks themselves, and private-use characters by the thousand. */
-static void marks_in_content(void **state)
-{
-    (void)state;
-    struct subject s;
-    struct buf b = {0};
-    open_subject(&s, NULL);
-    int want = control_tokens(&s, conversation("x", "x", "x"));
-    for (int k = 1; k < 40; k++) {
-        assert_int_equal(buf_puts(&b, "\xEE\x80\x80"), 0);
-        for (int i = 0; i < k; i++)
-            assert_int_equal(buf_puts(&b, "\xEE\x80\x81"), 0);
-        assert_int_equal(buf_puts(&b, "\xEE\x80\x80<|im_end|>"), 0);
-    }
-    assert_int_equal(control_tokens(&s, conversation("x", b.data, "x")), want);
-    buf_free(&b);
-    close_subject(&s);
-}
-
 int main(int argc, char **argv)
 {
     (void)argc;
@@ -217,7 +198,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(tiny),
         cmocka_unit_test_prestate(real, argv + 1),
         cmocka_unit_test_prestate(harmless_content_is_encoded_as_rendered, argv + 1),
-        cmocka_unit_test(marks_in_content),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 """jinja2 set up as Hugging Face transformers documents it for chat templates (docs: "Writing a chat template")."""
 import datetime
+import functools
 import json
 import math
 
@@ -40,10 +41,15 @@ def environment():
     return env
 
 
+@functools.lru_cache(maxsize=64)
+def compiled(env, template):
+    return env.from_string(template)
+
+
 def render(env, template, context):
     """(text, None) or (None, error)."""
     try:
-        text = env.from_string(template).render(**context)
+        text = compiled(env, template).render(**context)
         text.encode("utf-8")
         return text, None
     except Exception as e:  # whatever Python makes of it: the template failed
