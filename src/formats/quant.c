@@ -3,8 +3,10 @@
  * Owns: what a ggml type id means (name, block, bytes) and how a block becomes float32. The layouts are those
  * of the GGUF specification; each decoder performs the float32 operations of the `gguf` Python package in its
  * order (tests/formats compares them bit for bit), so this file is the truth that kernels are held against.
- * Does not: encode, know about tensors or files, or try to be fast; kernels/ has its own readers. */
+ * Does not: encode, know about tensors or files, or try to be fast; kernels/ has its own readers. The codebook,
+ * ternary and four-bit float formats are decoded in quant_iq.c. */
 #include "formats/quant.h"
+#include "formats/quant_iq.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -294,25 +296,25 @@ static const struct quant_type types[] = {
     {QUANT_Q5_K, "Q5_K", 256, 176, decode_q5_k},
     {QUANT_Q6_K, "Q6_K", 256, 210, decode_q6_k},
     {15, "Q8_K", 256, 292, NULL},
-    {16, "IQ2_XXS", 256, 66, NULL},
-    {17, "IQ2_XS", 256, 74, NULL},
-    {18, "IQ3_XXS", 256, 98, NULL},
-    {19, "IQ1_S", 256, 50, NULL},
-    {20, "IQ4_NL", 32, 18, NULL},
-    {21, "IQ3_S", 256, 110, NULL},
-    {22, "IQ2_S", 256, 82, NULL},
-    {23, "IQ4_XS", 256, 136, NULL},
+    {QUANT_IQ2_XXS, "IQ2_XXS", 256, 66, decode_iq2_xxs},
+    {QUANT_IQ2_XS, "IQ2_XS", 256, 74, decode_iq2_xs},
+    {QUANT_IQ3_XXS, "IQ3_XXS", 256, 98, decode_iq3_xxs},
+    {QUANT_IQ1_S, "IQ1_S", 256, 50, decode_iq1_s},
+    {QUANT_IQ4_NL, "IQ4_NL", 32, 18, decode_iq4_nl},
+    {QUANT_IQ3_S, "IQ3_S", 256, 110, decode_iq3_s},
+    {QUANT_IQ2_S, "IQ2_S", 256, 82, decode_iq2_s},
+    {QUANT_IQ4_XS, "IQ4_XS", 256, 136, decode_iq4_xs},
     {24, "I8", 1, 1, NULL},
     {25, "I16", 1, 2, NULL},
     {26, "I32", 1, 4, NULL},
     {27, "I64", 1, 8, NULL},
     {28, "F64", 1, 8, NULL},
-    {29, "IQ1_M", 256, 56, NULL},
+    {QUANT_IQ1_M, "IQ1_M", 256, 56, decode_iq1_m},
     {QUANT_BF16, "BF16", 1, 2, decode_bf16},
-    {34, "TQ1_0", 256, 54, NULL},
-    {35, "TQ2_0", 256, 66, NULL},
-    {39, "MXFP4", 32, 17, NULL},
-    {40, "NVFP4", 64, 36, NULL},
+    {QUANT_TQ1_0, "TQ1_0", 256, 54, decode_tq1_0},
+    {QUANT_TQ2_0, "TQ2_0", 256, 66, decode_tq2_0},
+    {QUANT_MXFP4, "MXFP4", 32, 17, decode_mxfp4},
+    {QUANT_NVFP4, "NVFP4", 64, 36, decode_nvfp4},
     {41, "Q1_0", 128, 18, NULL},
 };
 

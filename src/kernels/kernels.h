@@ -13,12 +13,14 @@
  * A group with a NaN or an infinity has d = NaN, q = 0: the outputs of that row, and of no other, become NaN.
  *
  * Canonical quantised dot product:
- *   32-blocks (Q4_0 Q4_1 Q5_0 Q5_1 Q8_0), offsets folded in exactly:
+ *   32-blocks (Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 IQ4_NL MXFP4), offsets folded in exactly:
  *       i_b  = sum over the block of (q_w - offset) * q_x                              exact int32
  *       acc  = fmaf(d_w * d_x, (float)i_b, acc)          b ascending, one f32 accumulator per output
  *       acc2 = fmaf(m_w, d_x * (float)sum(q_x), acc2)    Q4_1, Q5_1 only
  *       y    = acc + acc2                             (acc alone for types without m)
- *   256-blocks (Q2_K ... Q6_K), sub-block scales applied in integers:
+ *   NVFP4: a step for each half of 16 of a 32-block, which has its own d_w: acc = fmaf(d_w * d_x, (float)i_h, acc)
+ *   256-blocks (Q2_K ... Q6_K, IQ1_*, IQ2_*, IQ3_*, IQ4_XS, TQ*), sub-block scales applied in integers, for IQ and TQ
+ *   those of formats/quant_iq.h:
  *       i_b  = sum over sub-blocks of scale_j * (sum of (q_w - offset) * q_x)          exact int32
  *       acc  = fmaf(d_w * d_x, (float)i_b, acc)
  *       acc2 = fmaf(dmin_w * d_x, (float)(sum over sub-blocks of min_j * sum_j(q_x)), acc2)   with mins only

@@ -26,7 +26,7 @@ struct act_block_32 {
     int32_t neg8[8];   /* -8 * sum(q): Q4_0 */
     int32_t neg16[8];  /* -16 * sum(q): Q5_0 */
     int32_t neg128[8]; /* -128 * sum(q): Q8_0, whose bytes are shifted to unsigned */
-    int32_t zero[8];
+    int16_t neg12[16]; /* -12 * sum of 16 q: NVFP4 */
 };
 
 /* 256 values of ACT_Q8_256: one group. */

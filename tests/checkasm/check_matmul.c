@@ -138,7 +138,10 @@ void check_matmul(const struct kernels *set, struct report *rep)
     struct rng r = {2};
     for (int t = 0; t < n_types; t++) {
         const struct quant_type *type = quant_type_get(all_types[t]);
-        const int64_t block = type->block, longer = block == 1 ? 67 : block == 32 ? 9 * 32 : 2 * 256;
+        const int64_t block = type->block, longer = block == 1    ? 67
+                                                    : block == 32 ? 9 * 32
+                                                    : block == 64 ? 5 * 64
+                                                                  : 2 * 256;
         check_shape(set, &r, type, block, 1, 1, W_RANDOM, X_RANDOM, false, rep);
         for (int64_t n = 1; n <= 17; n++)
             check_shape(set, &r, type, longer, 33, n, W_RANDOM, X_RANDOM, n == 7, rep);
@@ -162,11 +165,11 @@ void check_matmul(const struct kernels *set, struct report *rep)
 /* What |plain - exact| may be for one output. With x^ the quantised activation, |x - x^| <= d_x / 2 (a
  * little more, for the rounded inverse), so the products differ by at most sum |w_k| d_x / 2. Then every
  * f32 operation of the twin rounds terms whose magnitudes sum to at most S = sum (|d scale q| + |m|) |x^|:
- * at most two roundings a block and one fma each, so (3 n_blocks + 8) u S, u = 2^-24. */
+ * at most two roundings a block and one fma each, so (3 n_blocks + 8) u S, u = 2^-24. NVFP4 has twice as many. */
 static double bound(const struct problem *p, int64_t row, int64_t col, const float *w)
 {
     const struct quant_type *type = p->w.type;
-    const int64_t k = p->w.k, group = type->block;
+    const int64_t k = p->w.k, group = type->block == 64 ? 32 : type->block;
     const float *x = p->x + col * k;
     const struct twin_format *f = twin_format_get(type->id);
     double step = 0, s = 0;
@@ -177,7 +180,7 @@ static double bound(const struct problem *p, int64_t row, int64_t col, const flo
     }
     struct twin_row t = {malloc((size_t)k), calloc((size_t)k, 4), calloc((size_t)k, 4), malloc((size_t)k),
                          malloc((size_t)k)};
-    f->unpack(weight_row(&p->w, row), k / group, &t);
+    f->unpack(weight_row(&p->w, row), k / type->block, &t);
     for (int64_t i = 0; i < k; i++) {
         double amax = 0;
         for (int64_t j = i / group * group; j < i / group * group + group; j++)
@@ -185,15 +188,15 @@ static double bound(const struct problem *p, int64_t row, int64_t col, const flo
         const double scale = group == 256 ? t.scale[i / f->sub] : 1;
         const double min = !f->has_min ? 0 : group == 256 ? t.min[i / f->sub] : 1;
         step += fabs((double)w[i]) * (amax < 0x1p-100 ? amax : 0.5001 * amax / 127);
-        s += (fabs((double)t.d[i / group] * scale * t.q[i]) + fabs((double)t.m[i / group] * min)) * amax *
-             1.01;
+        const float d = type->block == 64 && i / 16 % 2 ? t.m[i / group] : t.d[i / group]; /* NVFP4 */
+        s += (fabs((double)d * scale * t.q[i]) + fabs((double)t.m[i / group] * min)) * amax * 1.01;
     }
     free(t.q);
     free(t.d);
     free(t.m);
     free(t.scale);
     free(t.min);
-    return step + (double)(3 * (k / group) + 8) * 0x1p-24 * s;
+    return step + (double)(3 * (k / (type->block == 64 ? 16 : group)) + 8) * 0x1p-24 * s;
 }
 
 static void check_against_exact(const struct problem *p, struct report *rep)

@@ -3,9 +3,11 @@
 #include <math.h>
 #include <string.h>
 
-const uint32_t all_types[] = {QUANT_F32,  QUANT_F16,  QUANT_BF16, QUANT_Q4_0, QUANT_Q4_1,
-                              QUANT_Q5_0, QUANT_Q5_1, QUANT_Q8_0, QUANT_Q2_K, QUANT_Q3_K,
-                              QUANT_Q4_K, QUANT_Q5_K, QUANT_Q6_K};
+const uint32_t all_types[] = {
+    QUANT_F32,    QUANT_F16,     QUANT_BF16,   QUANT_Q4_0,  QUANT_Q4_1,    QUANT_Q5_0,  QUANT_Q5_1,
+    QUANT_Q8_0,   QUANT_Q2_K,    QUANT_Q3_K,   QUANT_Q4_K,  QUANT_Q5_K,    QUANT_Q6_K,  QUANT_IQ1_S,
+    QUANT_IQ1_M,  QUANT_IQ2_XXS, QUANT_IQ2_XS, QUANT_IQ2_S, QUANT_IQ3_XXS, QUANT_IQ3_S, QUANT_IQ4_NL,
+    QUANT_IQ4_XS, QUANT_TQ1_0,   QUANT_TQ2_0,  QUANT_MXFP4, QUANT_NVFP4};
 const int n_types = sizeof all_types / sizeof *all_types;
 
 uint32_t rng_u32(struct rng *r)
@@ -79,6 +81,12 @@ static void scale_offsets(uint32_t id, int at[2])
         at[0] = 108;
     if (id == QUANT_Q6_K)
         at[0] = 208;
+    if (id == QUANT_TQ1_0)
+        at[0] = 52;
+    if (id == QUANT_TQ2_0)
+        at[0] = 64;
+    if (id == QUANT_IQ1_M || id == QUANT_MXFP4 || id == QUANT_NVFP4) /* fill_scale */
+        at[0] = -1;
 }
 
 static uint16_t scale_f16(struct rng *r, enum w_kind kind)
@@ -91,6 +99,18 @@ static uint16_t scale_f16(struct rng *r, enum w_kind kind)
     if (kind == W_RANDOM)
         return f32_to_f16(rng_float(r) * 0.05f);
     return (uint16_t)(sign | 0x7bff); /* 65504, the largest */
+}
+
+/* Scales that are not two neighbouring bytes. Those of NVFP4 may be any bytes. */
+static void fill_scale(struct rng *r, enum w_kind kind, uint32_t id, uint8_t *block)
+{
+    if (id == QUANT_IQ1_M) { /* a nibble on top of each of four words */
+        const uint16_t h = scale_f16(r, kind);
+        for (int i = 0; i < 4; i++)
+            block[49 + 2 * i] = (uint8_t)((block[49 + 2 * i] & 15) | (h >> (4 * i) & 15) << 4);
+    }
+    if (id == QUANT_MXFP4 && kind != W_SPECIAL) /* powers of two of moderate size, or the smallest */
+        block[0] = (uint8_t)(kind == W_DENORMAL ? rng_u32(r) % 4 : 110 + rng_u32(r) % 32);
 }
 
 static void fill_value(struct rng *r, enum w_kind kind, const struct quant_type *type, uint8_t *dst)
@@ -126,6 +146,7 @@ void fill_blocks(struct rng *r, enum w_kind kind, const struct quant_type *type,
                                : kind == W_EXTREMES ? extreme
                                                     : rng_u32(r));
         }
+        fill_scale(r, kind, type->id, dst);
         for (int i = 0; i < 2; i++) {
             const uint16_t h = scale_f16(r, kind);
             if (at[i] >= 0)

@@ -177,13 +177,15 @@ static void make_q8_32(const float *x, int64_t k, struct act_block_32 *blocks)
         const int64_t b = g % 8;
         const struct group_scale s = group_scale(amax_bits(x + g * 32, 32));
         const int32_t first = quantise_16(x + g * 32, s.inverse, a->q + b * 32);
-        const int32_t sum = first + quantise_16(x + g * 32 + 16, s.inverse, a->q + b * 32 + 16);
+        const int32_t second = quantise_16(x + g * 32 + 16, s.inverse, a->q + b * 32 + 16),
+                      sum = first + second;
         a->d[b] = s.d;
         a->ds[b] = s.d * (float)sum;
         a->neg8[b] = -8 * sum;
         a->neg16[b] = -16 * sum;
         a->neg128[b] = -128 * sum;
-        a->zero[b] = 0;
+        a->neg12[2 * b] = (int16_t)(-12 * first);
+        a->neg12[2 * b + 1] = (int16_t)(-12 * second);
     }
 }
 

@@ -17,7 +17,7 @@ size_t act_row_bytes_common(enum act_form form, int64_t k)
 enum act_form form_of_quantised(const struct quant_type *type, int64_t k)
 {
     (void)k;
-    return type->block == 256 ? ACT_Q8_256 : type->block == 32 ? ACT_Q8_32 : ACT_F32;
+    return type->block == 256 ? ACT_Q8_256 : type->block == 32 || type->block == 64 ? ACT_Q8_32 : ACT_F32;
 }
 
 enum act_form form_of_float(const struct quant_type *type, int64_t k)

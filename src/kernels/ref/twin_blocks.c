@@ -1,6 +1,7 @@
 /* Block layouts of the quantised types, read into plain integers. The layouts are those of the GGUF
  * specification and of formats/quant.c, whose decoders tests/checkasm holds these against. */
 #include "kernels/ref/twin_blocks.h"
+#include "formats/quant_iq.h"
 #include <stddef.h>
 #include <string.h>
 
@@ -155,11 +156,77 @@ static void unpack_q6_k(const uint8_t *src, int64_t n_blocks, const struct twin_
     }
 }
 
+/* ---- codebooks, ternary digits, four-bit floats ----------------------------------------------------------------- */
+
+static void unpack_iq4_nl(const uint8_t *src, int64_t n_blocks, const struct twin_row *row)
+{
+    for (int64_t b = 0; b < n_blocks; b++, src += 18) {
+        row->d[b] = load_f16(src);
+        nibbles_32(src + 2, 0, 0, row->q + b * 32);
+        for (int e = 0; e < 32; e++)
+            row->q[b * 32 + e] = iq4_values[row->q[b * 32 + e]];
+    }
+}
+
+static void unpack_mxfp4(const uint8_t *src, int64_t n_blocks, const struct twin_row *row)
+{
+    for (int64_t b = 0; b < n_blocks; b++, src += 17) {
+        row->d[b] = e8m0_half(src[0]);
+        nibbles_32(src + 1, 0, 0, row->q + b * 32);
+        for (int e = 0; e < 32; e++)
+            row->q[b * 32 + e] = e2m1_values[row->q[b * 32 + e]];
+    }
+}
+
+/* Blocks of 64: four scales, then 16 elements in 8 bytes each. */
+static void unpack_nvfp4(const uint8_t *src, int64_t n_blocks, const struct twin_row *row)
+{
+    for (int64_t b = 0; b < n_blocks; b++, src += 36) {
+        for (int h = 0; h < 2; h++) {
+            row->d[2 * b + h] = ue4m3_half(src[2 * h]);
+            row->m[2 * b + h] = ue4m3_half(src[2 * h + 1]);
+        }
+        for (int e = 0; e < 64; e++)
+            row->q[b * 64 + e] = e2m1_values[src[4 + e / 16 * 8 + e % 8] >> (e / 8 % 2 * 4) & 15];
+    }
+}
+
+/* The formats that quant_iq.h reads into integers. */
+#define UNPACK_INTS(type, bytes)                                                                             \
+    static void unpack_##type(const uint8_t *src, int64_t n_blocks, const struct twin_row *row)              \
+    {                                                                                                        \
+        struct quant_ints v;                                                                                 \
+        for (int64_t b = 0; b < n_blocks; b++, src += (bytes)) {                                             \
+            quant_ints_##type(src, &v);                                                                      \
+            row->d[b] = v.d;                                                                                 \
+            memcpy(row->scale + b * 16, v.scale, sizeof v.scale);                                            \
+            memcpy(row->q + b * 256, v.q, sizeof v.q);                                                       \
+        }                                                                                                    \
+    }
+UNPACK_INTS(iq2_xxs, 66)
+UNPACK_INTS(iq2_xs, 74)
+UNPACK_INTS(iq2_s, 82)
+UNPACK_INTS(iq3_xxs, 98)
+UNPACK_INTS(iq3_s, 110)
+UNPACK_INTS(iq1_s, 50)
+UNPACK_INTS(iq1_m, 56)
+UNPACK_INTS(iq4_xs, 136)
+UNPACK_INTS(tq1_0, 54)
+UNPACK_INTS(tq2_0, 66)
+
 static const struct twin_format formats[] = {
-    {QUANT_Q4_0, 32, 0, unpack_q4_0}, {QUANT_Q4_1, 32, 1, unpack_q4_1}, {QUANT_Q5_0, 32, 0, unpack_q5_0},
-    {QUANT_Q5_1, 32, 1, unpack_q5_1}, {QUANT_Q8_0, 32, 0, unpack_q8_0}, {QUANT_Q2_K, 16, 1, unpack_q2_k},
-    {QUANT_Q3_K, 16, 0, unpack_q3_k}, {QUANT_Q4_K, 32, 1, unpack_q4_k}, {QUANT_Q5_K, 32, 1, unpack_q5_k},
-    {QUANT_Q6_K, 16, 0, unpack_q6_k},
+    {QUANT_Q4_0, 32, 0, unpack_q4_0},       {QUANT_Q4_1, 32, 1, unpack_q4_1},
+    {QUANT_Q5_0, 32, 0, unpack_q5_0},       {QUANT_Q5_1, 32, 1, unpack_q5_1},
+    {QUANT_Q8_0, 32, 0, unpack_q8_0},       {QUANT_Q2_K, 16, 1, unpack_q2_k},
+    {QUANT_Q3_K, 16, 0, unpack_q3_k},       {QUANT_Q4_K, 32, 1, unpack_q4_k},
+    {QUANT_Q5_K, 32, 1, unpack_q5_k},       {QUANT_Q6_K, 16, 0, unpack_q6_k},
+    {QUANT_IQ4_NL, 32, 0, unpack_iq4_nl},   {QUANT_MXFP4, 32, 0, unpack_mxfp4},
+    {QUANT_NVFP4, 16, 0, unpack_nvfp4},     {QUANT_IQ2_XXS, 16, 0, unpack_iq2_xxs},
+    {QUANT_IQ2_XS, 16, 0, unpack_iq2_xs},   {QUANT_IQ2_S, 16, 0, unpack_iq2_s},
+    {QUANT_IQ3_XXS, 16, 0, unpack_iq3_xxs}, {QUANT_IQ3_S, 16, 0, unpack_iq3_s},
+    {QUANT_IQ1_S, 16, 0, unpack_iq1_s},     {QUANT_IQ1_M, 16, 0, unpack_iq1_m},
+    {QUANT_IQ4_XS, 16, 0, unpack_iq4_xs},   {QUANT_TQ1_0, 16, 0, unpack_tq1_0},
+    {QUANT_TQ2_0, 16, 0, unpack_tq2_0},
 };
 
 const struct twin_format *twin_format_get(uint32_t id)

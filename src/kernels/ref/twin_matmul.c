@@ -41,11 +41,14 @@ static void make_q8_32(const float *x, int64_t k, struct act_block_32 *blocks)
         struct act_block_32 *a = &blocks[i / 8];
         const int64_t b = i % 8;
         a->d[b] = quantise_group(x + i * 32, 32, a->q + b * 32);
-        const int32_t sum = sum_i8(a->q + b * 32, 32);
+        const int32_t first = sum_i8(a->q + b * 32, 16), second = sum_i8(a->q + b * 32 + 16, 16);
+        const int32_t sum = first + second;
         a->ds[b] = a->d[b] * (float)sum;
         a->neg8[b] = -8 * sum;
         a->neg16[b] = -16 * sum;
         a->neg128[b] = -128 * sum;
+        a->neg12[2 * b] = (int16_t)(-12 * first);
+        a->neg12[2 * b + 1] = (int16_t)(-12 * second);
     }
 }
 
@@ -102,6 +105,11 @@ CLONES_FMA static float dot_q8_32(const struct twin_format *f, const struct twin
     for (int64_t i = 0; i < k / 32; i++) {
         const struct act_block_32 *a = &blocks[i / 8];
         const int64_t b = i % 8;
+        if (f->sub == 16) { /* NVFP4 */
+            acc = fmaf(w->d[i] * a->d[b], (float)dot_i8(w->q + i * 32, a->q + b * 32, 16), acc);
+            acc = fmaf(w->m[i] * a->d[b], (float)dot_i8(w->q + i * 32 + 16, a->q + b * 32 + 16, 16), acc);
+            continue;
+        }
         acc = fmaf(w->d[i] * a->d[b], (float)dot_i8(w->q + i * 32, a->q + b * 32, 32), acc);
         if (f->has_min)
             acc2 = fmaf(w->m[i], a->ds[b], acc2);
@@ -110,7 +118,8 @@ CLONES_FMA static float dot_q8_32(const struct twin_format *f, const struct twin
 }
 
 /* int32 cannot overflow: |sum| of a block is at most (largest |q_w| x 127 x 256 x largest |scale|):
- * Q2_K 3 x 15, Q3_K 4 x 32, Q4_K 15 x 63, Q5_K 31 x 63, Q6_K 32 x 128, the largest, 1.33e8 < 2^31. */
+ * Q2_K 3 x 15, Q3_K 4 x 32, Q4_K 15 x 63, Q5_K 31 x 63, Q6_K 32 x 128, the largest, 1.33e8 < 2^31; the others stand
+ * in formats/quant_iq.h: IQ4_XS 127 x 32, IQ3_XXS 62 x 31. */
 CLONES_FMA static float dot_q8_256(const struct twin_format *f, const struct twin_row *w, int64_t k,
                                    const void *x)
 {

@@ -106,14 +106,16 @@ static void make_q8_32(const float *x, int64_t k, struct act_block_32 *a)
             q[b] = narrow(n);
             _mm512_store_si512(a->q + 64 * b, q[b]);
         }
-        const __m256i sum = sums_of_32(sums_of_16(q));
+        const __m512i sum16 = sums_of_16(q);
+        const __m256i sum = sums_of_32(sum16);
         const __m256 d = _mm512_castps512_ps256(s.d);
         _mm256_store_ps(a->d, d);
         _mm256_store_ps(a->ds, _mm256_mul_ps(d, _mm256_cvtepi32_ps(sum)));
         _mm256_store_si256((__m256i *)(void *)a->neg8, times(sum, -8));
         _mm256_store_si256((__m256i *)(void *)a->neg16, times(sum, -16));
         _mm256_store_si256((__m256i *)(void *)a->neg128, times(sum, -128));
-        _mm256_store_si256((__m256i *)(void *)a->zero, _mm256_setzero_si256());
+        _mm256_store_si256((__m256i *)(void *)a->neg12,
+                           _mm512_cvtepi32_epi16(_mm512_mullo_epi32(sum16, _mm512_set1_epi32(-12))));
     }
 }
 

@@ -179,7 +179,8 @@ static void make_q8_32(const float *x, int64_t k, struct act_block_32 *blocks)
         a->neg8[b] = -8 * sum;
         a->neg16[b] = -16 * sum;
         a->neg128[b] = -128 * sum;
-        a->zero[b] = 0;
+        for (int64_t h = 0; h < 2; h++)
+            a->neg12[2 * b + h] = (int16_t)(-12 * halves[h]);
     }
 }
 
