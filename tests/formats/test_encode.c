@@ -66,10 +66,10 @@ static void there_and_back(const struct quant_type *t, const float *x, int n, co
 static void test_table(void **state)
 {
     (void)state;
-    for (uint32_t id = 0; id < 64; id++) {
+    for (uint32_t id = 0; id < 64; id++) { /* all that decode but the IQ, TQ, MXFP4 and NVFP4 types */
         const struct quant_type *t = quant_type_get(id);
         if (t)
-            assert_int_equal(quant_can_encode(t), t->decode != NULL);
+            assert_int_equal(quant_can_encode(t), t->decode && (id < 16 || id == QUANT_BF16));
     }
     assert_ptr_equal(quant_encodable("q4_k"), quant_type_get(QUANT_Q4_K));
     assert_null(quant_encodable("Q8_1"));

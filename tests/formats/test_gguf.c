@@ -353,8 +353,7 @@ static void test_unusual_but_valid(void **state)
     assert_null(gguf_tensor_find(g, "x"));
     gguf_close(g);
 
-    static const uint32_t unknown[] = {9,  15, 16, 17, 18, 19, 20, 21, 22, 23, 24,
-                                       25, 26, 27, 28, 29, 34, 35, 39, 40, 41};
+    static const uint32_t unknown[] = {9, 15, 24, 25, 26, 27, 28, 41};
     w = gguf_writer_new();
     gguf_writer_alignment(w, 65536);
     for (size_t i = 0; i < sizeof unknown / sizeof unknown[0]; i++) {
