@@ -12,8 +12,10 @@ int main(int argc, char **argv)
         return 2;
     }
     if (tiny_options_default(argv[1], strtoull(argv[2], NULL, 10), &o)) {
-        fprintf(stderr, "make_tiny: no family \"%s\"; there are llama, qwen2, gemma3, qwen3moe, gpt-oss\n",
-                argv[1]);
+        fprintf(
+            stderr,
+            "make_tiny: no family \"%s\"; there are llama, qwen2, qwen3, gemma2, gemma3, phi3, qwen3moe, gpt-oss\n",
+            argv[1]);
         return 2;
     }
     for (int i = 4; i < argc; i++)

@@ -38,6 +38,8 @@ int tiny_options_default(const char *family, uint64_t seed, struct tiny_options 
                                  .n_vocab = 512,
                                  .context = 4096,
                                  .tied = 1,
+                                 .rope = "none",
+                                 .original = 256,
                                  .expert_type = "mix",
                                  .n_used = 2,
                                  .d_expert = 128};
@@ -64,6 +66,25 @@ int tiny_options_default(const char *family, uint64_t seed, struct tiny_options 
         out->tied = 0;
         return 0;
     }
+    if (strcmp(family, "qwen3") == 0) {
+        out->head_dim = 32;
+        return 0;
+    }
+    if (strcmp(family, "phi3") == 0) {
+        out->tied = 0;
+        out->n_rot = 12;
+        out->n_vocab = 768;
+        out->rope = "longrope";
+        out->original = 160;
+        return 0;
+    }
+    if (strcmp(family, "gemma2") == 0) {
+        out->n_layer = 4;
+        out->head_dim = 32;
+        out->n_vocab = 768;
+        out->window = 96;
+        return 0;
+    }
     if (strcmp(family, "gemma3") != 0)
         return -1;
     out->n_layer = 7;
@@ -84,10 +105,10 @@ void tiny_options_widen(struct tiny_options *o)
     o->d_model = round_up(o->d_model, 256);
     o->d_ff = round_up(o->d_ff, 256);
     o->d_expert = round_up(o->d_expert, 256);
-    if (strcmp(o->family, "gemma3") == 0 || o->n_expert) /* its heads need not add up to d_model */
-        o->head_dim = round_up(o->n_head * o->head_dim, 256) / o->n_head;
-    else
+    if (!o->n_expert && (strcmp(o->family, "llama") == 0 || strcmp(o->family, "qwen2") == 0))
         o->head_dim = o->d_model / o->n_head;
+    else /* heads need not add up to d_model */
+        o->head_dim = round_up(o->n_head * o->head_dim, 256) / o->n_head;
 }
 
 int tiny_options_set(struct tiny_options *o, const char *assignment)
@@ -97,10 +118,10 @@ int tiny_options_set(struct tiny_options *o, const char *assignment)
         size_t offset;
     } numbers[] = {
 #define NUMBER(field) {#field, offsetof(struct tiny_options, field)}
-        NUMBER(n_layer),  NUMBER(d_model), NUMBER(n_head),   NUMBER(n_head_kv),
-        NUMBER(head_dim), NUMBER(d_ff),    NUMBER(n_vocab),  NUMBER(context),
-        NUMBER(window),   NUMBER(pattern), NUMBER(tied),     NUMBER(vocab_only),
-        NUMBER(n_expert), NUMBER(n_used),  NUMBER(d_expert), NUMBER(split_experts),
+        NUMBER(n_layer),       NUMBER(d_model),    NUMBER(n_head),   NUMBER(n_head_kv), NUMBER(head_dim),
+        NUMBER(d_ff),          NUMBER(n_vocab),    NUMBER(context),  NUMBER(window),    NUMBER(pattern),
+        NUMBER(tied),          NUMBER(vocab_only), NUMBER(n_expert), NUMBER(n_used),    NUMBER(d_expert),
+        NUMBER(split_experts), NUMBER(original),   NUMBER(n_rot),    NUMBER(biases),
 #undef NUMBER
     };
     const char *equals = strchr(assignment, '=');
@@ -108,6 +129,10 @@ int tiny_options_set(struct tiny_options *o, const char *assignment)
         return -1;
     if (strncmp(assignment, "type=", 5) == 0) {
         o->type = equals + 1;
+        return 0;
+    }
+    if (strncmp(assignment, "rope=", 5) == 0) {
+        o->rope = equals + 1;
         return 0;
     }
     if (strncmp(assignment, "expert_type=", 12) == 0) {
@@ -165,6 +190,17 @@ static int is_family(const struct maker *m, const char *family)
     return strcmp(m->o->family, family) == 0;
 }
 
+/* SentencePiece instead of byte-level BPE. */
+static int has_spm(const struct maker *m)
+{
+    return is_family(m, "gemma2") || is_family(m, "gemma3") || is_family(m, "phi3");
+}
+
+static int has_rope(const struct maker *m, const char *rope)
+{
+    return strcmp(m->o->rope, rope) == 0;
+}
+
 static void put_general(struct maker *m)
 {
     static const struct gguf_str languages[] = {{"en", 2}}, tags[] = {{"gemma3", 6}, {"test", 4}};
@@ -178,6 +214,33 @@ static void put_general(struct maker *m)
         gguf_writer_strs(m->w, "general.languages", languages, 1);
     if (is_family(m, "gemma3"))
         gguf_writer_strs(m->w, "general.tags", tags, 2);
+}
+
+static void put_rope(struct maker *m)
+{
+    const int keys = has_rope(m, "llama3_keys");
+    const char *type = has_rope(m, "linear")                             ? "linear"
+                       : keys                                            ? "llama3"
+                       : has_rope(m, "yarn") || has_rope(m, "yarn_keys") ? "yarn"
+                                                                         : NULL;
+    char key[96];
+    if (type) {
+        gguf_writer_str(m->w, family_key(m, key, "rope.scaling.type"), type);
+        put_f32(m, "rope.scaling.factor", keys ? 8 : 4);
+    }
+    if (has_rope(m, "longrope")) /* as files have it: without a type */
+        put_f32(m, "rope.scaling.attn_factor", 1.25f);
+    if ((type && !has_rope(m, "linear")) || has_rope(m, "longrope"))
+        put_u32(m, "rope.scaling.original_context_length", m->o->original);
+    if (keys) {
+        put_f32(m, "rope.scaling.low_freq_factor", 1);
+        put_f32(m, "rope.scaling.high_freq_factor", 4);
+    }
+    if (has_rope(m, "yarn_keys")) {
+        put_f32(m, "rope.scaling.yarn_beta_fast", 16);
+        put_f32(m, "rope.scaling.yarn_beta_slow", 0.5f);
+        put_f32(m, "rope.scaling.yarn_attn_factor", 1.2f);
+    }
 }
 
 static void put_hyper(struct maker *m)
@@ -197,18 +260,24 @@ static void put_hyper(struct maker *m)
     put_u32(m, "attention.head_count_kv", o->n_head_kv);
     put_f32(m, "rope.freq_base", is_family(m, "llama") ? 100000.0f : 1000000.0f);
     put_f32(m, "attention.layer_norm_rms_epsilon", is_family(m, "llama") ? 1e-5f : 1e-6f);
-    if (is_family(m, "llama")) {
+    if (is_family(m, "llama"))
         put_u32(m, "vocab_size", o->n_vocab);
-        put_u32(m, "rope.dimension_count", o->head_dim);
-    }
-    if (is_family(m, "gemma3") || is_family(m, "qwen3moe") || is_family(m, "gpt-oss")) {
+    if (is_family(m, "llama") || o->n_rot)
+        put_u32(m, "rope.dimension_count", o->n_rot ? o->n_rot : o->head_dim);
+    if (is_family(m, "gemma3") || is_family(m, "qwen3moe") || is_family(m, "gpt-oss") ||
+        o->n_head * o->head_dim != o->d_model) {
         put_u32(m, "attention.key_length", o->head_dim);
         put_u32(m, "attention.value_length", o->head_dim);
-        if (o->window)
-            put_u32(m, "attention.sliding_window", o->window);
-        if (o->pattern)
-            put_u32(m, "attention.sliding_window_pattern", o->pattern);
     }
+    if (o->window)
+        put_u32(m, "attention.sliding_window", o->window);
+    if (o->pattern)
+        put_u32(m, "attention.sliding_window_pattern", o->pattern);
+    if (is_family(m, "gemma2")) {
+        put_f32(m, "attn_logit_softcapping", 6);
+        put_f32(m, "final_logit_softcapping", 10);
+    }
+    put_rope(m);
     gguf_writer_u32(m->w, "general.file_type", 0);
 }
 
@@ -225,12 +294,12 @@ static void put_tokens(struct maker *m, const struct tiny_vocab *v)
             scores[i] = v->tokens[i].score;
         }
         gguf_writer_strs(m->w, "tokenizer.ggml.tokens", strs, n);
-        if (is_family(m, "gemma3"))
+        if (has_spm(m))
             gguf_writer_array(m->w, "tokenizer.ggml.scores", GGUF_F32, scores, n);
         gguf_writer_array(m->w, "tokenizer.ggml.token_type", GGUF_I32, types, n);
         for (int32_t i = 0; i < v->n_merges; i++)
             strs[i] = (struct gguf_str){v->merges[i].text, v->merges[i].len};
-        if (!is_family(m, "gemma3"))
+        if (!has_spm(m))
             gguf_writer_strs(m->w, "tokenizer.ggml.merges", strs, (uint64_t)v->n_merges);
     } else {
         m->failed = 1;
@@ -243,7 +312,7 @@ static void put_tokens(struct maker *m, const struct tiny_vocab *v)
 static void put_tokenizer(struct maker *m)
 {
     struct tiny_vocab v;
-    int gemma = is_family(m, "gemma3"), llama = is_family(m, "llama");
+    int gemma = has_spm(m), llama = is_family(m, "llama");
     if (tiny_vocab_make(gemma ? TINY_GEMMA3 : llama ? TINY_SMOLLM : TINY_QWEN2, m->o->n_vocab, &v)) {
         m->failed = 1;
         return;
@@ -380,44 +449,106 @@ static void add_experts(struct maker *m, int32_t layer)
     add_biases(m, layer, "ffn_up", o->d_expert, 0.5f);
 }
 
-static void add_layer(struct maker *m, int32_t layer)
+/* ---- layers ---- */
+
+#define LAYER_NAME(out, layer, suffix) (snprintf(out, sizeof out, "blk.%d.%s", layer, suffix), out)
+
+static void add_values(struct maker *m, const char *name, const float *values, int32_t n)
+{
+    uint64_t ne[1] = {(uint64_t)n};
+    gguf_writer_tensor(m->w, name, QUANT_F32, 1, ne, values, (size_t)n * sizeof *values);
+}
+
+/* Divisors of the frequencies: from 1 to `last`, growing as files have them. */
+static void add_factors(struct maker *m, const char *name, int32_t n, float last)
+{
+    float values[64];
+    if (n > 64) {
+        m->failed = 1;
+        return;
+    }
+    for (int32_t i = 0; i < n; i++) {
+        const float at = n > 1 ? (float)i / (float)(n - 1) : 1;
+        values[i] = 1 + (last - 1) * at * at;
+    }
+    add_values(m, name, values, n);
+}
+
+static void add_rope(struct maker *m)
+{
+    const int32_t n = (m->o->n_rot ? m->o->n_rot : m->o->head_dim) / 2;
+    if (has_rope(m, "llama3"))
+        add_factors(m, "rope_freqs.weight", n, 8);
+    if (has_rope(m, "longrope")) {
+        add_factors(m, "rope_factors_long.weight", n, 24);
+        add_factors(m, "rope_factors_short.weight", n, 1.5f);
+    }
+}
+
+static void add_feed_forward(struct maker *m, int32_t layer)
+{
+    const int32_t d = m->o->d_model, ff = m->o->d_ff;
+    char name[64];
+    add_matrix(m, LAYER_NAME(name, layer, "ffn_down.weight"), ff, d, 1.5f);
+    if (is_family(m, "phi3")) {
+        add_matrix(m, LAYER_NAME(name, layer, "ffn_up.weight"), d, 2 * ff, 1.5f);
+        return;
+    }
+    add_matrix(m, LAYER_NAME(name, layer, "ffn_gate.weight"), d, ff, 1.5f);
+    add_matrix(m, LAYER_NAME(name, layer, "ffn_up.weight"), d, ff, 1);
+    if (m->o->biases) {
+        add_vector(m, LAYER_NAME(name, layer, "ffn_gate.bias"), ff, 0.5f, 0);
+        add_vector(m, LAYER_NAME(name, layer, "ffn_up.bias"), ff, 0.5f, 0);
+        add_vector(m, LAYER_NAME(name, layer, "ffn_down.bias"), d, 0.2f, 0);
+    }
+}
+
+static void add_attention(struct maker *m, int32_t layer)
 {
     const struct tiny_options *o = m->o;
-    int32_t d = o->d_model, q = o->n_head * o->head_dim, kv = o->n_head_kv * o->head_dim;
-    int gemma = is_family(m, "gemma3"), oss = is_family(m, "gpt-oss");
+    const int32_t d = o->d_model, q = o->n_head * o->head_dim, kv = o->n_head_kv * o->head_dim;
     char name[64];
-#define LAYER(suffix) (snprintf(name, sizeof name, "blk.%d.%s", layer, suffix), name)
-    add_vector(m, LAYER("attn_norm.weight"), d, 0.1f, 1);
-    if (o->n_expert) {
+    if (is_family(m, "gpt-oss") || o->biases)
+        add_vector(m, LAYER_NAME(name, layer, "attn_output.bias"), d, 0.2f, 0);
+    if (is_family(m, "qwen2") || is_family(m, "gpt-oss") || o->biases) {
+        add_vector(m, LAYER_NAME(name, layer, "attn_k.bias"), kv, 0.5f, 0);
+        add_vector(m, LAYER_NAME(name, layer, "attn_q.bias"), q, 0.5f, 0);
+        add_vector(m, LAYER_NAME(name, layer, "attn_v.bias"), kv, 0.2f, 0);
+    }
+    if (is_family(m, "phi3")) {
+        add_matrix(m, LAYER_NAME(name, layer, "attn_output.weight"), q, d, 1);
+        add_matrix(m, LAYER_NAME(name, layer, "attn_qkv.weight"), d, q + 2 * kv, 1.3f);
+        return;
+    }
+    add_matrix(m, LAYER_NAME(name, layer, "attn_k.weight"), d, kv, 1.5f);
+    add_matrix(m, LAYER_NAME(name, layer, "attn_output.weight"), q, d, 1);
+    add_matrix(m, LAYER_NAME(name, layer, "attn_q.weight"), d, q, 1.5f);
+    add_matrix(m, LAYER_NAME(name, layer, "attn_v.weight"), d, kv, 1);
+    if (is_family(m, "gemma3") || is_family(m, "qwen3moe") || is_family(m, "qwen3")) {
+        add_vector(m, LAYER_NAME(name, layer, "attn_k_norm.weight"), o->head_dim, 0.1f, 1.5f);
+        add_vector(m, LAYER_NAME(name, layer, "attn_q_norm.weight"), o->head_dim, 0.1f, 1.5f);
+    }
+}
+
+static void add_layer(struct maker *m, int32_t layer)
+{
+    const int32_t d = m->o->d_model;
+    const int oss = is_family(m, "gpt-oss");
+    char name[64];
+    add_vector(m, LAYER_NAME(name, layer, "attn_norm.weight"), d, 0.1f, 1);
+    if (m->o->n_expert)
         add_experts(m, layer);
-    } else {
-        add_matrix(m, LAYER("ffn_down.weight"), o->d_ff, d, 1.5f);
-        add_matrix(m, LAYER("ffn_gate.weight"), d, o->d_ff, 1.5f);
-        add_matrix(m, LAYER("ffn_up.weight"), d, o->d_ff, 1);
+    else
+        add_feed_forward(m, layer);
+    add_vector(m, LAYER_NAME(name, layer, oss ? "post_attention_norm.weight" : "ffn_norm.weight"), d, 0.1f,
+               1);
+    if (oss)
+        add_vector(m, LAYER_NAME(name, layer, "attn_sinks.weight"), m->o->n_head, 2, 1);
+    add_attention(m, layer);
+    if (is_family(m, "gemma2") || is_family(m, "gemma3")) {
+        add_vector(m, LAYER_NAME(name, layer, "post_attention_norm.weight"), d, 0.1f, 1);
+        add_vector(m, LAYER_NAME(name, layer, "post_ffw_norm.weight"), d, 0.1f, 1);
     }
-    add_vector(m, oss ? LAYER("post_attention_norm.weight") : LAYER("ffn_norm.weight"), d, 0.1f, 1);
-    if (oss) {
-        add_vector(m, LAYER("attn_sinks.weight"), o->n_head, 2, 1);
-        add_vector(m, LAYER("attn_output.bias"), d, 0.2f, 0);
-    }
-    if (is_family(m, "qwen2") || oss) {
-        add_vector(m, LAYER("attn_k.bias"), kv, 0.5f, 0);
-        add_vector(m, LAYER("attn_q.bias"), q, 0.5f, 0);
-        add_vector(m, LAYER("attn_v.bias"), kv, 0.2f, 0);
-    }
-    add_matrix(m, LAYER("attn_k.weight"), d, kv, 1.5f);
-    add_matrix(m, LAYER("attn_output.weight"), q, d, 1);
-    add_matrix(m, LAYER("attn_q.weight"), d, q, 1.5f);
-    add_matrix(m, LAYER("attn_v.weight"), d, kv, 1);
-    if (gemma || is_family(m, "qwen3moe")) {
-        add_vector(m, LAYER("attn_k_norm.weight"), o->head_dim, 0.1f, 1.5f);
-        add_vector(m, LAYER("attn_q_norm.weight"), o->head_dim, 0.1f, 1.5f);
-    }
-    if (gemma) {
-        add_vector(m, LAYER("post_attention_norm.weight"), d, 0.1f, 1);
-        add_vector(m, LAYER("post_ffw_norm.weight"), d, 0.1f, 1);
-    }
-#undef LAYER
 }
 
 struct gguf_writer *tiny_model_writer(const struct tiny_options *o)
@@ -432,6 +563,7 @@ struct gguf_writer *tiny_model_writer(const struct tiny_options *o)
         add_matrix(&m, "token_embd.weight", o->d_model, o->n_vocab, 1);
         for (int32_t i = 0; i < o->n_layer; i++)
             add_layer(&m, i);
+        add_rope(&m);
         add_vector(&m, "output_norm.weight", o->d_model, 0.5f, 4); /* logits of spread about 4 */
         if (!o->tied)
             add_matrix(&m, "output.weight", o->d_model, o->n_vocab, 1);

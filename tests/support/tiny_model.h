@@ -6,8 +6,9 @@
 #include "gguf_writer.h"
 
 struct tiny_options {
-    const char *
-        family; /* "llama" (SmolLM2-like; with n_expert Mixtral-like), "qwen2", "gemma3", "qwen3moe", "gpt-oss" */
+    /* "llama" (SmolLM2-like; with n_expert Mixtral-like), "qwen2", "qwen3", "gemma2", "gemma3", "phi3", "qwen3moe",
+     * "gpt-oss" */
+    const char *family;
     uint64_t seed;
     const char
         *type; /* of the matrices: "Q4_0" ..., or "mix" (every format whose block divides the row, in turn) */
@@ -20,12 +21,19 @@ struct tiny_options {
     int32_t n_expert, n_used; /* experts of a layer, of a row; 0: dense */
     int32_t d_expert;         /* rows of an expert's gate and up */
     int32_t split_experts;    /* 1: a tensor for each expert, as older files have them */
+    const char
+        *rope; /* scaling: "none", "linear", "yarn", "yarn_keys" (every key of it), "llama3" (a tensor),
+                       * "llama3_keys", "longrope" */
+    int32_t original; /* context before scaling */
+    int32_t n_rot;    /* values rotated per head; 0: all */
+    int32_t biases;   /* 1: on every matrix of a dense layer */
 };
 
 /* Defaults of a family: 3 layers × 64, 4/2 heads of 16 (llama; qwen2 with separate head and biases); 7
  * layers × 64, 4/1 heads of 32, window 96, so that layer 5 is global (gemma3); 3 layers × 64, 4/2 heads of 32, 8
  * experts of 96, 3 used (qwen3moe); 4 layers × 64, 8/2 heads of 16, window 48, 5 experts of 64, 2 used (gpt-oss).
- * Context 4,096; types "mix". -1: no such family. */
+ * qwen3: heads of 32; gemma2: 4 layers × 64, 4/2 heads of 32, window 96 in every other layer, caps of 6 and 10; phi3: 12
+ * of 16 values rotated, LongRoPE from 160 positions on. Context 4,096; types "mix". -1: no such family. */
 int tiny_options_default(const char *family, uint64_t seed, struct tiny_options *out);
 /* Widens d_model, d_ff and head_dim to multiples of 256, so that every matrix can be a K-quant. */
 void tiny_options_widen(struct tiny_options *o);
