@@ -27,6 +27,19 @@ static const struct panel_format formats[] = {
     {QUANT_Q4_K, TILE_Q8, MINS_SUBTRACTED, unpack_q4_k_avx512, multiply_q4_k_avx512},
     {QUANT_Q5_K, TILE_Q8, MINS_SUBTRACTED, unpack_q5_k_avx512, multiply_q5_k_avx512},
     {QUANT_Q6_K, TILE_Q8, MINS_NONE, unpack_q6_k_avx512, multiply_q6_k_avx512},
+    {QUANT_IQ4_NL, TILE_Q8, MINS_NONE, unpack_iq4_nl_avx512, multiply_q8_0_avx512},
+    {QUANT_IQ4_XS, TILE_Q8, MINS_NONE, unpack_iq4_xs_avx512, multiply_iq_32_avx512},
+    {QUANT_MXFP4, TILE_Q8, MINS_NONE, unpack_mxfp4_avx512, multiply_q5_0_avx512},
+    {QUANT_NVFP4, TILE_Q8, MINS_NONE, unpack_nvfp4_avx512, multiply_nvfp4_avx512},
+    {QUANT_IQ2_XXS, TILE_Q8, MINS_NONE, unpack_iq2_xxs_avx512, multiply_iq_32_avx512},
+    {QUANT_IQ2_XS, TILE_Q8, MINS_NONE, unpack_iq2_xs_avx512, multiply_iq_16_avx512},
+    {QUANT_IQ2_S, TILE_Q8, MINS_NONE, unpack_iq2_s_avx512, multiply_iq_16_avx512},
+    {QUANT_IQ3_XXS, TILE_Q8, MINS_NONE, unpack_iq3_xxs_avx512, multiply_iq_32_avx512},
+    {QUANT_IQ3_S, TILE_Q8, MINS_NONE, unpack_iq3_s_avx512, multiply_q4_k_avx512},
+    {QUANT_IQ1_S, TILE_Q8, MINS_NONE, unpack_iq1_s_avx512, multiply_iq1_avx512},
+    {QUANT_IQ1_M, TILE_Q8, MINS_NONE, unpack_iq1_m_avx512, multiply_iq1_avx512},
+    {QUANT_TQ1_0, TILE_Q8, MINS_NONE, unpack_tq1_0_avx512, multiply_q3_k_avx512},
+    {QUANT_TQ2_0, TILE_Q8, MINS_NONE, unpack_tq2_0_avx512, multiply_q3_k_avx512},
 };
 
 static const struct panel_format *format_get(uint32_t id)

@@ -129,6 +129,39 @@ MATH_INLINE void multiply_32(int n_panels, int n, size_t neg, bool mins, const s
         EACH(c, n) multiply_mins_32(n_panels, n_blocks, t, x[c], old, &s[c * PANEL_GROUP]);
 }
 
+/* acc += d d_x dot with a scale of each half of a block: d of the first, m of the second. */
+MATH_INLINE void fold_half(int n_panels, int n, int half, int b, const struct tile_q8 *t,
+                           const uint8_t *const x[COLUMN_GROUP], dots dot,
+                           __m512 acc[PANEL_GROUP][COLUMN_GROUP])
+{
+    EACH(c, n)
+    {
+        const __m512 dx = broadcast_f32(x[c] + offsetof(struct act_block_32, d) + 4 * b);
+        EACH(p, n_panels)
+        acc[p][c] = _mm512_fmadd_ps(_mm512_mul_ps(_mm512_load_ps(half ? t[p].m[b] : t[p].d[b]), dx),
+                                    _mm512_cvtepi32_ps(dot[p][c]), acc[p][c]);
+    }
+}
+
+/* NVFP4: quants are 12 too high. */
+MATH_INLINE void multiply_halves(int n_panels, int n, const struct tile_q8 *t, int64_t k,
+                                 const uint8_t *const x[COLUMN_GROUP], __mmask16 old, struct sums *s)
+{
+    __m512 acc[PANEL_GROUP][COLUMN_GROUP];
+    EACH(c, n) EACH(p, n_panels) acc[p][c] = _mm512_maskz_load_ps(old, s[c * PANEL_GROUP + p].acc);
+    for (int b = 0; b < (int)(k / 32); b++) {
+        dots dot[2];
+        EACH(c, n)
+        {
+            const struct act_block_32 *a = (const struct act_block_32 *)(const void *)x[c];
+            EACH(h, 2) EACH(p, n_panels) dot[h][p][c] = _mm512_set1_epi32(a->neg12[2 * b + h]);
+        }
+        EACH(i, 4) EACH(h, 2) add_vector(n_panels, n, 8 * b + 4 * h + i, t, x, dot[h]);
+        EACH(h, 2) fold_half(n_panels, n, h, b, t, x, dot[h], acc);
+    }
+    EACH(c, n) EACH(p, n_panels) _mm512_store_ps(s[c * PANEL_GROUP + p].acc, acc[p][c]);
+}
+
 /* ---- ACT_Q8_256 -------------------------------------------------------------------------------- */
 
 #define SUMS_16 offsetof(struct act_block_256, sum16)
@@ -187,13 +220,45 @@ MATH_INLINE void multiply_whole(int n_panels, int n, size_t neg, int n_min_pairs
     finish_256(n_panels, n, n_min_pairs, SUMS_16, false, t, x, first, old, s);
 }
 
-/* Each sub-block's sum is multiplied by its scale. */
-MATH_INLINE void multiply_scaled(int n_panels, int n, int sub, size_t neg, int n_min_pairs,
+/* Where totals begin: at 0, or with n_pairs pairs of mins times the sums of activations at byte offset sums, which
+ * takes off what the quants are too high. */
+MATH_INLINE void start_totals(int n_panels, int n, int n_pairs, size_t sums, const struct tile_q8 *t,
+                              const uint8_t *const x[COLUMN_GROUP], dots total)
+{
+    EACH(c, n) EACH(p, n_panels) total[p][c] = _mm512_setzero_si512();
+    EACH(j, n_pairs)
+    {
+        __m512i min[PANEL_GROUP];
+        EACH(p, n_panels) min[p] = _mm512_load_si512(t[p].min[j]);
+        EACH(c, n)
+        {
+            const __m512i sum = broadcast_i32(x[c] + sums + 4 * j);
+            EACH(p, n_panels) total[p][c] = _mm512_dpwssd_epi32(total[p][c], min[p], sum);
+        }
+    }
+}
+
+/* IQ1: quants times scales, which are odd, as 2 u - 135. */
+MATH_INLINE void multiply_doubled(int n_panels, int n, const struct tile_q8 *t,
+                                  const uint8_t *const x[COLUMN_GROUP], __mmask16 old, struct sums *s)
+{
+    dots total, first, second;
+    start_totals(n_panels, n, 4, SUMS_32, t, x, total);
+    two_dots(n_panels, n, NO_OFFSET, 0, 32, t, x, first, second);
+    EACH(c, n)
+    EACH(p, n_panels)
+    total[p][c] =
+        _mm512_add_epi32(total[p][c], _mm512_slli_epi32(_mm512_add_epi32(first[p][c], second[p][c]), 1));
+    finish_256(n_panels, n, 0, SUMS_32, false, t, x, total, old, s);
+}
+
+/* Each sub-block's sum is multiplied by its scale. fixed: the offset is taken off by mins (start_totals). */
+MATH_INLINE void multiply_scaled(int n_panels, int n, int sub, size_t neg, int n_min_pairs, bool fixed,
                                  const struct tile_q8 *t, const uint8_t *const x[COLUMN_GROUP], __mmask16 old,
                                  struct sums *s)
 {
     dots total, first, second;
-    EACH(c, n) EACH(p, n_panels) total[p][c] = _mm512_setzero_si512();
+    start_totals(n_panels, n, fixed ? 128 / sub : 0, sub == 16 ? SUMS_16 : SUMS_32, t, x, total);
     for (int j = 0; j < 256 / sub; j += 2) {
         two_dots(n_panels, n, neg, j, sub / 4, t, x, first, second);
         EACH(p, n_panels)
@@ -312,8 +377,12 @@ MATH_INLINE void multiply_floats(int n_panels, int n, const struct tile_f32 *t, 
 #define BODY_Q2_K(p, n) multiply_whole(p, n, NO_OFFSET, 8, t, xs, old, s)
 #define BODY_Q3_K(p, n) multiply_whole(p, n, AT_256(neg124), 0, t, xs, old, s)
 #define BODY_Q4_K(p, n) multiply_paired(p, n, t, xs, old, s)
-#define BODY_Q5_K(p, n) multiply_scaled(p, n, 32, NO_OFFSET, 4, t, xs, old, s)
-#define BODY_Q6_K(p, n) multiply_scaled(p, n, 16, AT_256(neg32), 0, t, xs, old, s)
+#define BODY_Q5_K(p, n) multiply_scaled(p, n, 32, NO_OFFSET, 4, false, t, xs, old, s)
+#define BODY_Q6_K(p, n) multiply_scaled(p, n, 16, AT_256(neg32), 0, false, t, xs, old, s)
+#define BODY_NVFP4(p, n) multiply_halves(p, n, t, tile_k, xs, old, s)
+#define BODY_IQ_32(p, n) multiply_scaled(p, n, 32, NO_OFFSET, 0, true, t, xs, old, s)
+#define BODY_IQ_16(p, n) multiply_scaled(p, n, 16, NO_OFFSET, 0, true, t, xs, old, s)
+#define BODY_IQ1(p, n) multiply_doubled(p, n, t, xs, old, s)
 #define BODY_F32(p, n) multiply_floats(p, n, t, tile_k, xs, old, s)
 
 #define TILE_OF_K TILE_K
@@ -328,6 +397,10 @@ MULTIPLY(multiply_q3_k, struct tile_q8, COLUMN_GROUP, BODY_Q3_K)
 MULTIPLY(multiply_q4_k, struct tile_q8, COLUMN_GROUP, BODY_Q4_K)
 MULTIPLY(multiply_q5_k, struct tile_q8, COLUMN_GROUP, BODY_Q5_K)
 MULTIPLY(multiply_q6_k, struct tile_q8, COLUMN_GROUP, BODY_Q6_K)
+MULTIPLY(multiply_nvfp4, struct tile_q8, COLUMN_GROUP, BODY_NVFP4)
+MULTIPLY(multiply_iq_32, struct tile_q8, COLUMN_GROUP, BODY_IQ_32)
+MULTIPLY(multiply_iq_16, struct tile_q8, COLUMN_GROUP, BODY_IQ_16)
+MULTIPLY(multiply_iq1, struct tile_q8, COLUMN_GROUP, BODY_IQ1)
 
 #undef TILE_OF_K
 #undef TILE_STEP_OF_X

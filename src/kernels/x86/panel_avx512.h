@@ -14,7 +14,7 @@
 struct tile_q8 {
     uint8_t q[TILE_K / 4][64]; /* [k / 4][row][k % 4], unsigned */
     float d[8][PANEL_ROWS];    /* per 32-block, or d[0] for a 256-block */
-    float m[8][PANEL_ROWS];    /* m, or m[0] = dmin */
+    float m[8][PANEL_ROWS];    /* m, or m[0] = dmin; NVFP4: d of the second half of a 32-block */
     union {
         int32_t scale[16][PANEL_ROWS]; /* Q5_K, Q6_K: per sub-block of 32 or 16 */
         struct { /* Q4_K: scales of two neighbouring sub-blocks, as vpdpwssd wants them */
@@ -22,7 +22,7 @@ struct tile_q8 {
             int16_t pair8[4][PANEL_ROWS][2]; /* 8 times these */
         };
     };
-    int16_t min[8][PANEL_ROWS][2]; /* mins of two neighbouring sub-blocks */
+    int16_t min[8][PANEL_ROWS][2]; /* mins of two neighbouring sub-blocks; IQ types: -offset * scale */
 } __attribute__((aligned(64)));
 
 /* 16 rows x 64 k of F32, F16, BF16. */
@@ -92,6 +92,20 @@ void unpack_q3_k_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahe
 void unpack_q4_k_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile);
 void unpack_q5_k_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile);
 void unpack_q6_k_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile);
+/* unpack_iq_avx512.c */
+void unpack_iq4_nl_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile);
+void unpack_iq4_xs_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile);
+void unpack_mxfp4_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile);
+void unpack_nvfp4_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile);
+void unpack_iq2_xxs_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile);
+void unpack_iq2_xs_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile);
+void unpack_iq2_s_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile);
+void unpack_iq3_xxs_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile);
+void unpack_iq3_s_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile);
+void unpack_iq1_s_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile);
+void unpack_iq1_m_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile);
+void unpack_tq1_0_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile);
+void unpack_tq2_0_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile);
 
 #define DECLARE_MULTIPLY(name)                                                                               \
     void name##_avx512(const void *tiles, int n_panels, int64_t k, const uint8_t *x, size_t stride,          \
@@ -106,5 +120,9 @@ DECLARE_MULTIPLY(multiply_q3_k);
 DECLARE_MULTIPLY(multiply_q4_k);
 DECLARE_MULTIPLY(multiply_q5_k);
 DECLARE_MULTIPLY(multiply_q6_k);
+DECLARE_MULTIPLY(multiply_nvfp4);
+DECLARE_MULTIPLY(multiply_iq_32);
+DECLARE_MULTIPLY(multiply_iq_16);
+DECLARE_MULTIPLY(multiply_iq1);
 
 #endif
