@@ -5,11 +5,14 @@
  * engine reads weights through maps, so models must not be cut while they are open. */
 #include "base/file.h"
 #include "base/mem.h"
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <stdlib.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -266,6 +269,24 @@ hasten_status file_sync(struct file *f, struct hasten_error *err)
     return HASTEN_OK;
 }
 
+hasten_status file_truncate(struct file *f, uint64_t size, struct hasten_error *err)
+{
+    if (op_begin() == FAIL || ftruncate(f->fd, (off_t)size) != 0)
+        return fail(err, HASTEN_ERR_DISK, "cutting", f->path);
+    return HASTEN_OK;
+}
+
+hasten_status file_lock(struct file *f, int *got, struct hasten_error *err)
+{
+    int rc = -1;
+    if (op_begin() != FAIL)
+        do
+            rc = flock(f->fd, LOCK_EX | LOCK_NB);
+        while (rc != 0 && errno == EINTR);
+    *got = rc == 0;
+    return rc == 0 || errno == EWOULDBLOCK ? HASTEN_OK : fail(err, HASTEN_ERR_DISK, "locking", f->path);
+}
+
 /* ---- names ------------------------------------------------------------------------------------------------- */
 
 /* The folder that path lies in; NULL when out of memory. */
@@ -339,6 +360,59 @@ hasten_status file_mkdirs(const char *path, struct hasten_error *err)
         status = mkdir_one(copy, err);
     mem_free(copy);
     return status;
+}
+
+hasten_status file_rmdir(const char *path, struct hasten_error *err)
+{
+    if (op_begin() == FAIL || rmdir(path) != 0)
+        return fail(err, status_of_write(errno), "removing folder", path);
+    return HASTEN_OK;
+}
+
+static int add_name(struct file_names *f, const char *name)
+{
+    if (f->n == f->cap) {
+        const size_t cap = f->cap ? 2 * f->cap : 16;
+        char **more = mem_realloc(f->names, cap * sizeof *more);
+        if (!more)
+            return -1;
+        f->names = more;
+        f->cap = cap;
+    }
+    f->names[f->n] = mem_strndup(name, strlen(name));
+    return f->names[f->n] ? (f->n++, 0) : -1;
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+hasten_status file_list(const char *path, struct file_names *out, struct hasten_error *err)
+{
+    DIR *d = op_begin() == FAIL ? NULL : opendir(path);
+    if (!d)
+        return fail(err, status_of_read(errno), "listing", path);
+    int bad = 0;
+    for (const struct dirent *e; !bad && (e = readdir(d));)
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+            bad = add_name(out, e->d_name);
+    closedir(d);
+    if (bad) {
+        file_names_free(out);
+        return error_set(err, HASTEN_ERR_MEMORY, "listing %s: out of memory", path);
+    }
+    if (out->n > 1)
+        qsort(out->names, out->n, sizeof *out->names, by_bytes);
+    return HASTEN_OK;
+}
+
+void file_names_free(struct file_names *f)
+{
+    for (size_t i = 0; i < f->n; i++)
+        mem_free(f->names[i]);
+    mem_free(f->names);
+    *f = (struct file_names){0};
 }
 
 int file_exists(const char *path)

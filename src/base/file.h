@@ -24,9 +24,22 @@ hasten_status file_pread(struct file *f, void *dst, size_t size, uint64_t offset
 hasten_status file_read(struct file *f, void *dst, size_t size, size_t *got, struct hasten_error *err);
 hasten_status file_write(struct file *f, const void *src, size_t size, struct hasten_error *err);
 hasten_status file_sync(struct file *f, struct hasten_error *err);
+/* Cuts or extends an open file. */
+hasten_status file_truncate(struct file *f, uint64_t size, struct hasten_error *err);
+/* The file for this process alone until it is closed, among those that ask: *got is 0 when another holds it. */
+hasten_status file_lock(struct file *f, int *got, struct hasten_error *err);
 hasten_status file_rename(const char *from, const char *to, struct hasten_error *err);
 hasten_status file_unlink(const char *path, struct hasten_error *err);
 hasten_status file_mkdirs(const char *path, struct hasten_error *err); /* like mkdir -p, mode 0700 */
+/* Removes a folder that is empty. */
+hasten_status file_rmdir(const char *path, struct hasten_error *err);
+/* The names in a folder but . and .., in the order of their bytes. */
+struct file_names { /* zero-initialise; file_names_free */
+    char **names;
+    size_t n, cap;
+};
+hasten_status file_list(const char *path, struct file_names *out, struct hasten_error *err);
+void file_names_free(struct file_names *f);
 int file_exists(const char *path);
 enum file_kind {
     FILE_MISSING, /* or out of reach */

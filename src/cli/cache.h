@@ -1,6 +1,7 @@
 /* The user's cache of models, and the table of models that `pull` can fetch.
  *
- * Layout: ${HASTEN_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/hasten}/models/<name>/<file>. */
+ * Layout, below ${HASTEN_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/hasten}/models: <name>/<file> for the table,
+ * hf/<user>/<repo>/<file> and url/<host>/<path> for what was pulled by name of its source (source.h). */
 #ifndef HASTEN_CLI_CACHE_H
 #define HASTEN_CLI_CACHE_H
 #include "base/error.h"
@@ -33,6 +34,18 @@ const char *model_table_nearest(const char *name, bool runs);
 hasten_status cache_models_dir(struct buf *out, struct hasten_error *err);
 /* The path of a table model in the cache (present or not). */
 hasten_status cache_path(const struct table_model *m, struct buf *out, struct hasten_error *err);
+/* Removes the folders that path lies in, up to models/, while they are empty. */
+void cache_prune(const char *path);
+
+/* What is in the cache. Strings are valid during the call; a failure of fn ends the walk with it. */
+struct cache_entry {
+    const char *name, *path; /* name: what `pull` and MODEL take */
+    uint64_t bytes;
+    bool complete; /* false: a pull that was interrupted; path: where it will lie */
+};
+typedef hasten_status (*cache_fn)(void *ctx, const struct cache_entry *e, struct hasten_error *err);
+hasten_status cache_each(cache_fn fn, void *ctx, struct hasten_error *err);
+
 /* MODEL of the command line -> path: a file, or a name in the cache. */
 hasten_status model_resolve(const char *arg, struct buf *out, struct hasten_error *err);
 

@@ -35,8 +35,9 @@ extern const struct exit_meaning exit_meanings[]; /* ends with a NULL text */
 struct ui {
     bool quiet, verbose, json, help;
     const char *profile;
-    bool shown;       /* a progress line stands on the terminal */
-    uint64_t last_ns; /* when it was drawn */
+    bool shown;             /* a progress line stands on the terminal */
+    uint64_t last_ns;       /* when it was drawn */
+    uint64_t progress_from; /* what was done already when the work began: the rate does not count it */
 };
 
 /* The group "Output": --json -q -v --help. */

@@ -28,7 +28,7 @@ static enum kind positional_kind(const struct command *c)
     if (begins(c->synopsis, "MODEL") || begins(c->synopsis, "IN "))
         return KIND_MODEL;
     if (begins(c->synopsis, "NAME"))
-        return strcmp(c->name, "pull") == 0 ? KIND_PULL : KIND_CACHED;
+        return begins(c->synopsis, "NAME|URL") ? KIND_PULL : KIND_CACHED;
     if (begins(c->synopsis, "[COMMAND"))
         return KIND_COMMAND;
     return strchr(c->synopsis, '|') && !strchr(c->synopsis, ' ') ? KIND_WORDS : KIND_NONE;

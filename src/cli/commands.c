@@ -47,10 +47,17 @@ static const struct command commands[] = {
      "The text is read in chunks of -c tokens (512), each from an empty context. The file holds, for each matrix, the\n"
      "sums of the squares of its input; llama.cpp reads and writes the same layout.\n",
      cmd_imatrix, NULL},
-    {"pull", "NAME...", "fetch models of the built-in table into the cache",
-     "All names are checked before the first is fetched. What is in the cache is hashed, not trusted. The cache\n"
-     "is HASTEN_CACHE, else XDG_CACHE_HOME/hasten, else ~/.cache/hasten.\n",
+    {"pull", "NAME|URL|hf:USER/REPO/FILE... [--sha256 HEX]", "fetch models into the cache",
+     "NAME: of the built-in table (--list). hf: is the public hub of models, or HF_ENDPOINT; HF_TOKEN goes to it alone;\n"
+     "hf:USER/REPO@REVISION/FILE takes another revision than main. All names are checked before the first is fetched.\n"
+     "What has come stays when a pull ends early, and the next one goes on. A file gets its name when its hash is\n"
+     "right: of the table, of --sha256, or what the hub says; for other URLs nobody says one, and its own is printed\n"
+     "with -v. What is in the cache is hashed, not trusted. The cache is HASTEN_CACHE, else XDG_CACHE_HOME/hasten, else\n"
+     "~/.cache/hasten. Proxies: http_proxy, https_proxy, no_proxy; certificates: SSL_CERT_FILE.\n",
      cmd_pull, NULL},
+    {"list", "[--names]", "what is in the cache",
+     "The names are those that `pull` took and every command takes as MODEL.\n", cmd_list, NULL},
+    {"rm", "NAME...", "remove models from the cache", NULL, cmd_rm, NULL},
     {"doctor", "", "what this machine can do, and what Hasten makes of it",
      "HASTEN_CPU (plain; avx2 or avx512; on ARM neon) bounds the instructions that any command uses.\n",
      cmd_doctor, NULL},

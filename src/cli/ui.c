@@ -67,10 +67,18 @@ static bool may_talk(const struct ui *ui)
     return !ui->quiet && (ui->verbose || isatty(STDERR_FILENO));
 }
 
+/* Wipes the progress line. */
+static void wipe(struct ui *ui)
+{
+    if (ui->shown)
+        fputs("\r\033[K", stderr);
+    ui->shown = false;
+}
+
 static void say(struct ui *ui, const char *fmt, va_list ap) __attribute__((format(printf, 2, 0)));
 static void say(struct ui *ui, const char *fmt, va_list ap)
 {
-    ui_progress_end(ui);
+    wipe(ui);
     fputs("hasten: ", stderr);
     vfprintf(stderr, fmt, ap);
     fputc('\n', stderr);
@@ -127,7 +135,7 @@ void ui_progress(struct ui *ui, const char *what, uint64_t done, uint64_t total,
     double s = (double)(now - since_ns) / 1e9;
     if (ui->quiet || !isatty(STDERR_FILENO) || s < 1 || (ui->shown && now - ui->last_ns < 100000000u))
         return;
-    double rate = done ? (double)done / s : 0;
+    double rate = done > ui->progress_from ? (double)(done - ui->progress_from) / s : 0;
     fprintf(stderr, "\r\033[K%s ", what);
     print_amount((double)done, unit);
     if (total)
@@ -141,9 +149,8 @@ void ui_progress(struct ui *ui, const char *what, uint64_t done, uint64_t total,
 
 void ui_progress_end(struct ui *ui)
 {
-    if (ui->shown)
-        fputs("\r\033[K", stderr);
-    ui->shown = false;
+    wipe(ui);
+    ui->progress_from = 0;
 }
 
 int cli_out(const void *data, size_t len)

@@ -151,6 +151,71 @@ static void test_names(void **state)
     assert_int_equal(file_mkdirs(path_of("plain"), &err), HASTEN_ERR_FILE);
 }
 
+static void test_folders(void **state)
+{
+    (void)state;
+    struct hasten_error err;
+    struct file_names names = {0};
+    assert_int_equal(file_mkdirs(path_of("l/sub"), &err), HASTEN_OK);
+    write_file(path_of("l/b"), "1", 1);
+    write_file(path_of("l/.a"), "1", 1);
+    assert_int_equal(file_list(path_of("l"), &names, &err), HASTEN_OK);
+    assert_int_equal(names.n, 3);
+    assert_string_equal(names.names[0], ".a");
+    assert_string_equal(names.names[1], "b");
+    assert_string_equal(names.names[2], "sub");
+    file_names_free(&names);
+    assert_int_equal(file_list(path_of("l/sub"), &names, &err), HASTEN_OK);
+    assert_int_equal(names.n, 0);
+    file_names_free(&names);
+    assert_int_equal(file_list(path_of("gone"), &names, &err), HASTEN_ERR_FILE);
+    assert_int_equal(file_list(path_of("l/b"), &names, &err), HASTEN_ERR_FILE);
+    assert_int_equal(file_rmdir(path_of("l"), &err), HASTEN_ERR_DISK); /* not empty */
+    assert_int_equal(file_rmdir(path_of("l/sub"), &err), HASTEN_OK);
+    assert_false(file_exists(path_of("l/sub")));
+    assert_int_equal(file_rmdir(path_of("l/sub"), &err), HASTEN_ERR_FILE);
+    for (uint64_t n = 1; n <= 8; n++) { /* whatever allocation fails, nothing is left */
+        mem_fail_at(n, 1);
+        hasten_status st = file_list(path_of("l"), &names, &err);
+        const uint64_t failed = mem_fail_count();
+        mem_fail_at(0, 0);
+        assert_int_equal(st, failed ? HASTEN_ERR_MEMORY : HASTEN_OK);
+        file_names_free(&names);
+    }
+    file_fail_at(1, 0, EIO);
+    assert_int_equal(file_list(path_of("l"), &names, &err), HASTEN_ERR_FILE);
+    file_fail_at(0, 0, 0);
+}
+
+/* flock is held by the open file, so that a second opening in this process stands for another one. */
+static void test_lock_and_truncate(void **state)
+{
+    (void)state;
+    struct hasten_error err;
+    struct file *a, *b;
+    uint64_t size;
+    int got;
+    write_file(path_of("t"), "0123456789", 10);
+    assert_int_equal(file_open(path_of("t"), FILE_APPEND, &a, &err), HASTEN_OK);
+    assert_int_equal(file_open(path_of("t"), FILE_APPEND, &b, &err), HASTEN_OK);
+    assert_int_equal(file_lock(a, &got, &err), HASTEN_OK);
+    assert_true(got);
+    assert_int_equal(file_lock(b, &got, &err), HASTEN_OK);
+    assert_false(got);
+    assert_int_equal(file_truncate(a, 4, &err), HASTEN_OK);
+    assert_int_equal(file_write(a, "x", 1, &err), HASTEN_OK); /* at the new end */
+    assert_int_equal(file_size(a, &size, &err), HASTEN_OK);
+    assert_int_equal(size, 5);
+    file_close(a);
+    assert_int_equal(file_lock(b, &got, &err), HASTEN_OK);
+    assert_true(got);
+    file_fail_at(1, 1, EIO);
+    assert_int_equal(file_truncate(b, 0, &err), HASTEN_ERR_DISK);
+    assert_int_equal(file_lock(b, &got, &err), HASTEN_ERR_DISK);
+    file_fail_at(0, 0, 0);
+    file_close(b);
+}
+
 static void test_map(void **state)
 {
     (void)state;
@@ -326,11 +391,18 @@ static void test_short_transfers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_write_and_read), cmocka_unit_test(test_open_errors),
-        cmocka_unit_test(test_unwritable),     cmocka_unit_test(test_disk_full),
-        cmocka_unit_test(test_names),          cmocka_unit_test(test_map),
-        cmocka_unit_test(test_slurp),          cmocka_unit_test(test_slurp_stdin),
-        cmocka_unit_test(test_fault_sweep),    cmocka_unit_test(test_short_transfers),
+        cmocka_unit_test(test_write_and_read),
+        cmocka_unit_test(test_open_errors),
+        cmocka_unit_test(test_unwritable),
+        cmocka_unit_test(test_disk_full),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_folders),
+        cmocka_unit_test(test_lock_and_truncate),
+        cmocka_unit_test(test_map),
+        cmocka_unit_test(test_slurp),
+        cmocka_unit_test(test_slurp_stdin),
+        cmocka_unit_test(test_fault_sweep),
+        cmocka_unit_test(test_short_transfers),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

