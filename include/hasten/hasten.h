@@ -107,7 +107,11 @@ typedef int (*hasten_logits_fn)(void *ctx, const float *logits, const struct has
                                 int32_t n_rows, int32_t n_vocab);
 
 /* Runs the items; items with more rows than n_batch are cut into several passes. On failure every sequence is
- * as long as before. A sequence may stand in one item only. cancel: NULL, or polled between passes and layers. */
+ * as long as before. A sequence may stand in one item only. cancel: NULL, or polled between passes and layers.
+ *
+ * Models with LongRoPE rotate long sequences otherwise than short ones: the step in which one outgrows the original
+ * context, and the first after it was cut back below it, compute it again from its first token, and may need free
+ * pages for those it shares with forks. */
 hasten_status hasten_step(struct hasten_engine *e, const struct hasten_item *items, int32_t n_items,
                           hasten_logits_fn sink, void *sink_ctx, const volatile int *cancel,
                           struct hasten_error *err);
