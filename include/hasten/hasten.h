@@ -59,6 +59,7 @@ void hasten_engine_default_settings(struct hasten_engine_settings *s);
 /* What an engine with these settings will use, computed before anything is allocated. */
 struct hasten_plan {
     uint64_t file_bytes;    /* the mapped model file */
+    uint64_t expert_bytes;  /* of these, of experts: all, or what memory_limit lets be present at once */
     uint64_t kv_bytes;      /* pool of KV pages with its tables */
     uint64_t compute_bytes; /* activations, logits, scratch of the workers */
     uint64_t base_bytes;    /* vocabulary, tables, program, stacks */

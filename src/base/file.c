@@ -490,6 +490,13 @@ void file_unmap(const void *data, uint64_t size)
         munmap((void *)(uintptr_t)data, (size_t)size);
 }
 
+void file_release(const void *data, uint64_t size)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE) - 1, begin = (uintptr_t)data & ~page;
+    if (size)
+        madvise((void *)begin, (size_t)((uintptr_t)data + size - begin), MADV_DONTNEED);
+}
+
 /* Reads to the end into b, at most limit bytes. */
 static hasten_status slurp_into(struct file *f, size_t limit, struct buf *b, struct hasten_error *err)
 {

@@ -58,6 +58,8 @@ int file_same(const char *a, const char *b); /* 1: both exist and are one file, 
 /* Read-only private map of a whole file. Stays valid after file_close. */
 hasten_status file_map(struct file *f, const void **data, uint64_t *size, struct hasten_error *err);
 void file_unmap(const void *data, uint64_t size);
+/* Gives back the present pages of a part of such a map, those at its ends too; they are read again when touched. */
+void file_release(const void *data, uint64_t size);
 
 /* Whole file (or stdin for "-") into memory, NUL-terminated (len excludes the NUL); at most limit bytes. */
 hasten_status file_slurp(const char *path, size_t limit, char **data, size_t *len, struct hasten_error *err);

@@ -65,8 +65,9 @@ hasten_status hasten_engine_open(const struct hasten_model *m, const struct hast
                                  struct hasten_engine **out, struct hasten_error *err)
 {
     struct hasten_plan plan;
+    struct expert_plan experts;
     hasten_status st = hasten_engine_plan(m, settings, &plan, err);
-    if (st)
+    if (st || (st = experts_plan(m, 1, &experts, err)))
         return st;
     struct hasten_engine *e = mem_calloc(1, sizeof *e);
     if (!e)
@@ -76,6 +77,8 @@ hasten_status hasten_engine_open(const struct hasten_model *m, const struct hast
     if ((st = engine_settle(m, &e->settings, err)) == HASTEN_OK) {
         e->kernels = engine_kernels(&e->settings);
         st = open_parts(e, err);
+        if (!st && plan.expert_bytes < experts.all)
+            st = experts_limit(e, plan.expert_bytes, err);
     }
     if (st) {
         hasten_engine_close(e);
@@ -90,6 +93,7 @@ void hasten_engine_close(struct hasten_engine *e)
     if (!e)
         return;
     pool_destroy(e->pool);
+    mem_free(e->experts.states);
     mem_free(e->seq_tables);
     mem_free(e->seq_tokens);
     mem_free(e->seqs);

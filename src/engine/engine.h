@@ -100,6 +100,12 @@ struct widths {
     size_t expert_act_row[3], expert_hidden_row;
 };
 
+/* Which chunks of the files may be present (expert_memory.c). */
+struct expert_memory {
+    uint8_t *states; /* [chunks of all parts], owned; NULL: no limit */
+    int64_t n_present, n_most;
+};
+
 struct hasten_engine {
     const struct hasten_model *model;
     struct hasten_engine_settings settings; /* with defaults filled in */
@@ -115,6 +121,7 @@ struct hasten_engine {
     struct pass pass;
     struct hasten_counters counters;
     struct engine_profile *profile; /* NULL: not recorded */
+    struct expert_memory experts;   /* under a memory limit */
     struct taps taps;               /* who watches (tap.h) */
 };
 
@@ -174,6 +181,18 @@ void linear_multiply(struct hasten_engine *e, int64_t k, int32_t n, const struct
 /* moe.c: the feed-forward block of a layer with experts, of the residual stream, into buf.out; its part of the plan. */
 void moe_block(struct hasten_engine *e, const struct layer *l);
 void moe_widths(const struct kernels *k, const struct layer *l, struct widths *w);
+
+/* expert_memory.c: what of a model's files is experts only, and how much of it must be able to be present at once for
+ * a pass of n_batch rows to run; bytes. */
+struct expert_plan {
+    uint64_t all, least;
+};
+hasten_status experts_plan(const struct hasten_model *m, int32_t n_batch, struct expert_plan *out,
+                           struct hasten_error *err);
+/* From now on at most so many of these bytes are present; what the experts of a layer's groups need is made room for
+ * before they are read. */
+hasten_status experts_limit(struct hasten_engine *e, uint64_t bytes, struct hasten_error *err);
+void experts_make_room(struct hasten_engine *e, const struct layer *l, int32_t n_groups);
 
 /* gated.c: gate, up and activation of a layer into buf.hidden, for passes of so many rows that gated_pays; books
  * no lap after ENGINE_OP_PREPARE. linear_hidden multiplies buf.hidden by w_down. */

@@ -118,6 +118,7 @@ static void group_rows(struct block *b)
         m->entry[i] = m->next[m->expert[i]]++;
         m->row[m->entry[i]] = i / x->n_used;
     }
+    experts_make_room(b->e, b->l, b->n_groups);
     const struct weight *const w[] = {x->gate, x->up, x->down};
     for (size_t j = 0; j < sizeof w / sizeof *w; j++)
         b->e->counters.weight_bytes += (uint64_t)b->n_groups * (uint64_t)(w[j]->n_rows * w[j]->row_bytes);

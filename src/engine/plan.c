@@ -228,6 +228,22 @@ static uint64_t seq_bytes(const struct hasten_engine_settings *s, int32_t n_lane
                                      pages * (uint64_t)n_lanes * sizeof(int32_t));
 }
 
+/* Fewer experts present at once than all, as many as the limit leaves room for; never too few for a pass. */
+static hasten_status plan_experts(const struct hasten_model *m, const struct hasten_engine_settings *s,
+                                  struct hasten_plan *p, struct hasten_error *err)
+{
+    struct expert_plan x;
+    const hasten_status st = experts_plan(m, s->n_batch, &x, err);
+    const uint64_t rest = p->total_bytes - x.all;
+    p->expert_bytes = x.all;
+    if (st || !s->memory_limit || p->total_bytes <= s->memory_limit)
+        return st;
+    p->expert_bytes = s->memory_limit > rest + x.least ? s->memory_limit - rest : x.least;
+    p->file_bytes -= x.all - p->expert_bytes;
+    p->total_bytes -= x.all - p->expert_bytes;
+    return HASTEN_OK;
+}
+
 static hasten_status plan(const struct hasten_model *m, const struct hasten_engine_settings *s,
                           struct hasten_plan *out, struct hasten_error *err)
 {
@@ -254,7 +270,7 @@ static hasten_status plan(const struct hasten_model *m, const struct hasten_engi
     /* The model's tables are alive already; what was alive before it is counted too, which errs on the safe side. */
     out->base_bytes = stats.live_bytes + BASE_RESERVE_BYTES + (uint64_t)s->n_threads * THREAD_RESERVE_BYTES;
     out->total_bytes = out->file_bytes + out->kv_bytes + out->compute_bytes + out->base_bytes;
-    return HASTEN_OK;
+    return plan_experts(m, s, out, err);
 }
 
 static double mib(uint64_t bytes)

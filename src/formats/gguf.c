@@ -234,7 +234,7 @@ int32_t gguf_n_parts(const struct gguf *g)
 struct gguf_part gguf_part_at(const struct gguf *g, int32_t i)
 {
     const struct gguf *of = i ? g->shards[i - 1] : g;
-    return (struct gguf_part){.path = of->path, .data = of->data, .size = of->size};
+    return (struct gguf_part){.path = of->path, .data = of->data, .size = of->size, .mapped = of->mapped};
 }
 
 uint32_t gguf_version(const struct gguf *g)

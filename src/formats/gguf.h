@@ -62,6 +62,7 @@ struct gguf_part {
     const char *path;
     const uint8_t *data; /* [size] */
     uint64_t size;
+    bool mapped; /* a map of a file, whose pages can be given back; else the memory of gguf_open_memory */
 };
 int32_t gguf_n_parts(const struct gguf *g);
 struct gguf_part gguf_part_at(const struct gguf *g, int32_t i);

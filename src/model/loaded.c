@@ -4,38 +4,12 @@
 #include "base/mem.h"
 #include "base/prefault.h"
 
-/* All that a step reads: the files but for an embedding that is not the head too, of which a step reads a few rows. */
-static hasten_status read_ahead(struct hasten_model *m, struct hasten_error *err)
-{
-    const struct weight *embd = &m->desc.token_embd;
-    const bool tied = m->desc.output.data == embd->data;
-    const int32_t n_parts = gguf_n_parts(m->gguf);
-    struct prefault_range *range = mem_calloc((size_t)n_parts + 1, sizeof *range);
-    int32_t n = 0;
-    if (!range)
-        return error_set(err, HASTEN_ERR_MEMORY, "%s: out of memory", gguf_path(m->gguf));
-    for (int32_t i = 0; i < n_parts; i++) {
-        const struct gguf_part part = gguf_part_at(m->gguf, i);
-        const uint8_t *end = part.data + part.size;
-        if (tied || embd->data < part.data || embd->data >= end) {
-            range[n++] = (struct prefault_range){part.data, part.size};
-            continue;
-        }
-        const uint8_t *after = embd->data + embd->n_rows * embd->row_bytes;
-        range[n++] = (struct prefault_range){part.data, (uint64_t)(embd->data - part.data)};
-        range[n++] = (struct prefault_range){after, (uint64_t)(end - after)};
-    }
-    const hasten_status st = prefault_start(range, n, &m->ahead, err);
-    mem_free(range);
-    return st;
-}
-
 static hasten_status load(struct hasten_model *m, const char *path, bool ahead, struct hasten_error *err)
 {
     hasten_status st;
     if ((st = gguf_open(path, &m->gguf, err)) || (st = model_map(m->gguf, &m->desc, err)))
         return st;
-    if (ahead && (st = read_ahead(m, err)))
+    if (ahead && (st = model_read_ahead(m, err)))
         return st;
     if ((st = vocab_open(m->gguf, &m->vocab, err)))
         return st;

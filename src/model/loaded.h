@@ -14,6 +14,12 @@ struct hasten_model {
 /* hasten_model_open for questions about the file: the weights are not read ahead. */
 hasten_status model_open_unread(const char *path, struct hasten_model **out, struct hasten_error *err);
 
+/* ahead.c: what every step reads, as an array of n ranges that the caller frees; begins to read it. */
+struct prefault_range;
+hasten_status model_ahead_ranges(const struct hasten_model *m, struct prefault_range **range, int32_t *n,
+                                 struct hasten_error *err);
+hasten_status model_read_ahead(struct hasten_model *m, struct hasten_error *err);
+
 /* Borrowed; they live as long as the model. */
 const struct gguf *model_gguf(const struct hasten_model *m);
 const struct vocab *model_vocab(const struct hasten_model *m);
