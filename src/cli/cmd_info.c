@@ -32,8 +32,9 @@ struct facts {
     struct gguf_str arch, name;
     struct type_sum types[64];
     int n_types;
-    uint64_t n_params;
-    const char *vocab; /* "bpe/qwen2"; NULL: none or unsupported */
+    uint64_t n_params, n_active; /* of these, used for a token */
+    int32_t n_expert, n_used;    /* of the first layer that has experts; 0: none */
+    const char *vocab;           /* "bpe/qwen2"; NULL: none or unsupported */
     int32_t n_vocab;
     bool has_plan, has_template;
     struct hasten_plan plan;
@@ -55,6 +56,25 @@ static void count_tensors(struct facts *f)
         f->types[k].n++;
         f->types[k].bytes += t->size_bytes;
         f->n_params += (uint64_t)t->ne[0] * (uint64_t)t->ne[1] * (uint64_t)t->ne[2] * (uint64_t)t->ne[3];
+    }
+}
+
+/* Experts that a token does not use are parameters that it does not read. */
+static void count_experts(struct facts *f)
+{
+    const struct model_desc *d = f->model ? &f->model->desc : NULL;
+    f->n_active = f->n_params;
+    for (int32_t i = 0; d && i < d->n_layer; i++) {
+        const struct moe *m = &d->layers[i].moe;
+        if (d->layers[i].ffn != FFN_MOE)
+            continue;
+        if (!f->n_expert) {
+            f->n_expert = m->n_expert;
+            f->n_used = m->n_used;
+        }
+        const int64_t each =
+            m->gate->n_rows * m->gate->k + m->up->n_rows * m->up->k + m->down->n_rows * m->down->k;
+        f->n_active -= (uint64_t)(m->n_expert - m->n_used) * (uint64_t)each;
     }
 }
 
@@ -152,14 +172,23 @@ static json_t *tensors_json(const struct gguf *g)
     return list;
 }
 
+static json_t *experts_json(const struct facts *f)
+{
+    if (!f->n_expert)
+        return json_null();
+    return json_pack("{s:i, s:i, s:I}", "count", (int)f->n_expert, "used", (int)f->n_used, "n_params_active",
+                     (json_int_t)f->n_active);
+}
+
 static json_t *plan_json(const struct facts *f)
 {
     if (!f->has_plan)
         return json_null();
-    return json_pack("{s:i, s:I, s:I, s:I, s:I, s:I}", "context", (int)f->n_ctx, "file_bytes",
-                     (json_int_t)f->plan.file_bytes, "kv_bytes", (json_int_t)f->plan.kv_bytes,
-                     "compute_bytes", (json_int_t)f->plan.compute_bytes, "base_bytes",
-                     (json_int_t)f->plan.base_bytes, "total_bytes", (json_int_t)f->plan.total_bytes);
+    return json_pack("{s:i, s:I, s:I, s:I, s:I, s:I, s:I}", "context", (int)f->n_ctx, "file_bytes",
+                     (json_int_t)f->plan.file_bytes, "expert_bytes", (json_int_t)f->plan.expert_bytes,
+                     "kv_bytes", (json_int_t)f->plan.kv_bytes, "compute_bytes",
+                     (json_int_t)f->plan.compute_bytes, "base_bytes", (json_int_t)f->plan.base_bytes,
+                     "total_bytes", (json_int_t)f->plan.total_bytes);
 }
 
 static int print_json(const struct facts *f, bool tensors)
@@ -169,13 +198,14 @@ static int print_json(const struct facts *f, bool tensors)
         json_put(&types, f->types[i].type->name,
                  json_pack("{s:I, s:I}", "tensors", (json_int_t)f->types[i].n, "bytes",
                            (json_int_t)f->types[i].bytes));
-    json_t *v = json_pack(
-        "{s:o, s:I, s:i, s:o, s:o, s:s?, s:i, s:b, s:I, s:I, s:o, s:o, s:o}", "path",
-        json_bytes(f->path, strlen(f->path)), "file_bytes", (json_int_t)gguf_file_bytes(f->g), "gguf_version",
-        (int)gguf_version(f->g), "architecture", json_bytes(f->arch.data, f->arch.len), "name",
-        json_bytes(f->name.data, f->name.len), "tokenizer", f->vocab, "n_vocab", (int)f->n_vocab,
-        "chat_template", (int)f->has_template, "n_tensors", (json_int_t)gguf_n_tensors(f->g), "n_params",
-        (json_int_t)f->n_params, "types", types, "memory", plan_json(f), "keys", keys_json(f->g));
+    json_t *v = json_pack("{s:o, s:I, s:i, s:o, s:o, s:s?, s:i, s:b, s:I, s:I, s:o, s:o, s:o, s:o}", "path",
+                          json_bytes(f->path, strlen(f->path)), "file_bytes",
+                          (json_int_t)gguf_file_bytes(f->g), "gguf_version", (int)gguf_version(f->g),
+                          "architecture", json_bytes(f->arch.data, f->arch.len), "name",
+                          json_bytes(f->name.data, f->name.len), "tokenizer", f->vocab, "n_vocab",
+                          (int)f->n_vocab, "chat_template", (int)f->has_template, "n_tensors",
+                          (json_int_t)gguf_n_tensors(f->g), "n_params", (json_int_t)f->n_params, "experts",
+                          experts_json(f), "types", types, "memory", plan_json(f), "keys", keys_json(f->g));
     if (tensors)
         json_put(&v, "tensors", tensors_json(f->g));
     return cli_json(v);
@@ -221,6 +251,9 @@ static int print_table(const struct facts *f, bool tensors)
     printf("tokenizer    %s, %d tokens, %s chat template\n", f->vocab ? f->vocab : "none", (int)f->n_vocab,
            f->has_template ? "with" : "no");
     printf("tensors      %" PRId64 ", %.1f M parameters\n", gguf_n_tensors(f->g), (double)f->n_params / 1e6);
+    if (f->n_expert)
+        printf("experts      %d a layer, %d used by a token: %.1f M parameters active\n", (int)f->n_expert,
+               (int)f->n_used, (double)f->n_active / 1e6);
     for (int i = 0; i < f->n_types; i++)
         printf("  %-8s   %5" PRId64 " tensors  %10.1f MiB\n", f->types[i].type->name, f->types[i].n,
                mib(f->types[i].bytes));
@@ -256,6 +289,7 @@ static int info(const struct info_args *a, struct facts *f)
         return cli_fail(&err);
     f->has_template = template.len > 0;
     count_tensors(f);
+    count_experts(f);
     const struct vocab *v = f->model ? model_vocab(f->model) : NULL;
     if (!v && vocab_open(f->g, &own, &err) == HASTEN_OK)
         v = own;
