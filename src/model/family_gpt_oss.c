@@ -1,9 +1,9 @@
 /* gpt-oss (OpenAI, gpt-oss-120b & gpt-oss-20b model card, arXiv:2508.10925, and the published configuration): grouped
  * attention with biases and a learned sink per head, every other layer (the first one too) local, experts with biases
- * and a clamped SwiGLU, RoPE on halves. The norm before the experts is called post_attention_norm in its files. */
-#include "base/limits.h"
+ * and a clamped SwiGLU, RoPE on halves by YaRN. The norm before the experts is called post_attention_norm in its files. */
 #include "model/model.h"
 
+#define GPT_OSS_WINDOW 128
 #define GPT_OSS_GLOBAL_EVERY 2
 
 static hasten_status bind_layer(const struct gguf *g, struct model_desc *m, int32_t i,
@@ -27,9 +27,9 @@ static hasten_status bind_layer(const struct gguf *g, struct model_desc *m, int3
 hasten_status family_gpt_oss(const struct gguf *g, struct model_desc *m, struct hasten_error *err)
 {
     hasten_status st;
-    int32_t window = 0, n_expert = 0;
+    int32_t n_expert = 0;
     if ((st = bind_common(g, m, err)) || (st = bind_ends(g, m, err)) ||
-        (st = bind_i32(g, m, "attention.sliding_window", 1, LIMIT_CONTEXT, NULL, &window, err)) ||
+        (st = bind_window(g, m, GPT_OSS_WINDOW, GPT_OSS_GLOBAL_EVERY, err)) ||
         (st = bind_experts(g, m, &n_expert, err)))
         return st;
     if (!n_expert)
@@ -40,7 +40,6 @@ hasten_status family_gpt_oss(const struct gguf *g, struct model_desc *m, struct 
         struct layer *l = &m->layers[i];
         l->attn = ATTN_GQA;
         l->moe.act = EXPERT_SWIGLU_CLAMPED;
-        l->window = (i + 1) % GPT_OSS_GLOBAL_EVERY == 0 ? 0 : window;
         if ((st = bind_layer(g, m, i, err)))
             return st;
     }

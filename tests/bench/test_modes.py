@@ -17,8 +17,8 @@ HASTEN, MAKE_TINY, WORK = sys.argv[1], sys.argv[2], Path(sys.argv[3])
 ENVIRONMENT = {k: v for k, v in os.environ.items() if not k.startswith("HASTEN_")}
 FAMILIES = ["llama", "gemma3"]
 STATS = {"median", "lo", "hi", "level", "mean", "sd", "min", "max"}
-OPERATIONS = ["step", "embed", "norm, quantise", "q, k, v", "rope, store", "attention", "o", "gate, up", "activation",
-              "down", "add", "head", "sampling"]
+OPERATIONS = ["step", "embed", "norm, quantise", "q, k, v", "rope, store", "attention", "o", "route", "gate, up",
+              "activation", "down", "add", "head", "sampling"]
 
 
 def tiny(family):

@@ -58,6 +58,7 @@ int tiny_options_default(const char *family, uint64_t seed, struct tiny_options 
         out->n_layer = 4;
         out->n_head = 8;
         out->window = 48;
+        out->context = 131072;
         out->n_expert = 5;
         out->d_expert = 64;
         return 0;
@@ -258,7 +259,16 @@ static void put_hyper(struct maker *m)
     }
     put_u32(m, "attention.head_count", o->n_head);
     put_u32(m, "attention.head_count_kv", o->n_head_kv);
-    put_f32(m, "rope.freq_base", is_family(m, "llama") ? 100000.0f : 1000000.0f);
+    put_f32(m, "rope.freq_base",
+            is_family(m, "llama")     ? 100000.0f
+            : is_family(m, "gpt-oss") ? 150000.0f
+                                      : 1000000.0f);
+    if (is_family(m, "gpt-oss")) { /* as in the published models */
+        char key[96];
+        gguf_writer_str(m->w, family_key(m, key, "rope.scaling.type"), "yarn");
+        put_f32(m, "rope.scaling.factor", 32.0f);
+        put_u32(m, "rope.scaling.original_context_length", 4096);
+    }
     put_f32(m, "attention.layer_norm_rms_epsilon", is_family(m, "llama") ? 1e-5f : 1e-6f);
     if (is_family(m, "llama"))
         put_u32(m, "vocab_size", o->n_vocab);
