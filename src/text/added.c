@@ -2,7 +2,8 @@
  * Hugging Face's added tokens and SentencePiece's user-defined symbols are found.
  *
  * A position costs as much as the longest entry that begins like the text there (at most LIMIT_TOKEN_BYTES), so
- * the scan is linear in the text for a given vocabulary; most positions fail at the root's table. */
+ * the scan is linear in the text for a given vocabulary; most positions fail at the root's table. WordPiece finds
+ * its pieces with the same trie. */
 #include "text/vocab_internal.h"
 
 void added_init(struct added_tokens *a)
@@ -68,20 +69,26 @@ int added_insert(struct added_tokens *a, const char *s, size_t len, int32_t id)
     return 0;
 }
 
+int32_t added_longest(const struct added_tokens *a, const char *text, size_t len, size_t pos, size_t *end)
+{
+    int32_t node = pos < len ? a->first[(uint8_t)text[pos]] : -1, id = -1;
+    for (size_t i = pos + 1; node >= 0; i++) {
+        if (a->nodes[node].id >= 0) {
+            id = a->nodes[node].id;
+            *end = i;
+        }
+        if (i == len)
+            break;
+        node = added_step(a, node, (uint8_t)text[i]);
+    }
+    return id;
+}
+
 int32_t added_next(const struct added_tokens *a, const char *text, size_t len, size_t pos, size_t *start,
                    size_t *end)
 {
     for (; pos < len; pos++) {
-        int32_t node = a->first[(uint8_t)text[pos]], id = -1;
-        for (size_t i = pos + 1; node >= 0; i++) {
-            if (a->nodes[node].id >= 0) {
-                id = a->nodes[node].id;
-                *end = i;
-            }
-            if (i == len)
-                break;
-            node = added_step(a, node, (uint8_t)text[i]);
-        }
+        int32_t id = added_longest(a, text, len, pos, end);
         if (id >= 0) {
             *start = pos;
             return id;

@@ -1,9 +1,10 @@
-/* Owns byte-level BPE (tokenizer.ggml.model "gpt2"): the byte alphabet, the table of merges, the encoding of one
- * valid UTF-8 text.
+/* Owns BPE with a list of merges: on bytes (tokenizer.ggml.model "gpt2"), with its alphabet, or on characters with
+ * byte fallback ("gemma4", a tokenizer.json with byte_fallback); the table of merges, the encoding of one valid
+ * UTF-8 text.
  *
  * Ids are those of Hugging Face's `tokenizers` on the same vocabulary; that settles two questions:
- * - qwen2 normalises to NFC first (its tokenizer.json says so). So decode(encode(x)) is NFC(x): equal to x byte
- *   for byte for every text that is in NFC, which is all but a little of what people write. smollm does not.
+ * - qwen2 and others normalise to NFC first (recipe.c). So decode(encode(x)) is NFC(x): equal to x byte for byte
+ *   for every text that is in NFC, which is all but a little of what people write. smollm does not.
  * - A byte for which the vocabulary has no token is dropped, since there is nothing to say it with (SmolLM2's
  *   vocabulary lacks 21: 04, 06, 13, 14, 16, 1D and the lead bytes C0, C1, F1, F2, F5..FF). Vocabularies with
  *   all 256 bytes lose nothing.
@@ -57,16 +58,6 @@ int bpe_token_bytes(struct gguf_str text, struct buf *out)
     return 0;
 }
 
-/* Text must never become a control token, by no merge. */
-static bool is_text_token(const struct vocab *v, int32_t id)
-{
-    return vocab_type(v, id) != VOCAB_CONTROL && vocab_type(v, id) != VOCAB_UNKNOWN;
-}
-
-enum {
-    MERGE_BLOCK = 32
-};
-
 /* ---- merges ------------------------------------------------------------------------------------------- */
 
 static uint64_t pair_hash(const struct vocab *v, uint32_t left, uint32_t right)
@@ -118,33 +109,31 @@ static int32_t find_result(const struct vocab *v, int32_t guess, const char *s, 
     return token_index_find(&v->index, v->texts, s, len);
 }
 
-/* Reads "left right" into a merge; both and their concatenation must be tokens that text may become. */
-static hasten_status merge_parse(const struct vocab *v, const char *path, int64_t i, struct gguf_str s,
-                                 int32_t guess, struct bpe_merge *m, struct hasten_error *err)
+static hasten_status merge_fail(const struct merge_source *src, int64_t i, const struct merge_pair *p,
+                                const char *what, const char *is, struct hasten_error *err)
 {
-    const char *gap = s.len ? memchr(s.data, ' ', s.len) : NULL;
-    size_t left_len = gap ? (size_t)(gap - s.data) : 0, right_len = gap ? s.len - left_len - 1 : 0;
-    if (!left_len || !right_len || memchr(gap + 1, ' ', right_len) || s.len > 2 * LIMIT_TOKEN_BYTES)
-        return error_set(err, HASTEN_ERR_FILE,
-                         "%s: tokenizer.ggml.merges[%lld]: '%.*s' is not two tokens with a space between",
-                         path, (long long)i, (int)(s.len < 80 ? s.len : 80), s.data);
+    return error_set(err, HASTEN_ERR_FILE, "%s: %s[%lld]: the %s of '%.*s %.*s' is %s", src->path, src->key,
+                     (long long)i, what, (int)(p->left.len < 80 ? p->left.len : 80), p->left.data,
+                     (int)(p->right.len < 80 ? p->right.len : 80), p->right.data, is);
+}
+
+/* Makes a merge of a pair; both and their concatenation must be tokens that text may become. */
+static hasten_status merge_parse(const struct vocab *v, const struct merge_source *src, int64_t i,
+                                 const struct merge_pair *p, int32_t guess, struct bpe_merge *m,
+                                 struct hasten_error *err)
+{
+    static const char *const whats[] = {"left side", "right side", "result"};
+    if (p->left.len > LIMIT_TOKEN_BYTES || p->right.len > LIMIT_TOKEN_BYTES)
+        return merge_fail(src, i, p, p->left.len > p->right.len ? whats[0] : whats[1], "not in the vocabulary", err);
     char joined[2 * LIMIT_TOKEN_BYTES];
-    memcpy(joined, s.data, left_len);
-    memcpy(joined + left_len, gap + 1, right_len);
-    int32_t ids[3] = {token_index_find(&v->index, v->texts, s.data, left_len),
-                      token_index_find(&v->index, v->texts, gap + 1, right_len),
-                      find_result(v, guess, joined, left_len + right_len)};
-    for (int k = 0; k < 3; k++) {
-        const char *what = k == 0 ? "left side" : k == 1 ? "right side" : "result";
-        if (ids[k] < 0)
-            return error_set(err, HASTEN_ERR_FILE,
-                             "%s: tokenizer.ggml.merges[%lld]: the %s of '%.*s' is not in the vocabulary",
-                             path, (long long)i, what, (int)(s.len < 80 ? s.len : 80), s.data);
-        if (!is_text_token(v, ids[k]))
-            return error_set(err, HASTEN_ERR_FILE,
-                             "%s: tokenizer.ggml.merges[%lld]: the %s of '%.*s' is a control token", path,
-                             (long long)i, what, (int)(s.len < 80 ? s.len : 80), s.data);
-    }
+    memcpy(joined, p->left.data, p->left.len);
+    memcpy(joined + p->left.len, p->right.data, p->right.len);
+    int32_t ids[3] = {token_index_find(&v->index, v->texts, p->left.data, p->left.len),
+                      token_index_find(&v->index, v->texts, p->right.data, p->right.len),
+                      find_result(v, guess, joined, p->left.len + p->right.len)};
+    for (int k = 0; k < 3; k++)
+        if (ids[k] < 0 || !vocab_is_text(v, ids[k]))
+            return merge_fail(src, i, p, whats[k], ids[k] < 0 ? "not in the vocabulary" : "a control token", err);
     *m = (struct bpe_merge){
         .left = (uint32_t)ids[0], .right = (uint32_t)ids[1], .rank = (uint32_t)i, .id = ids[2]};
     return HASTEN_OK;
@@ -152,25 +141,21 @@ static hasten_status merge_parse(const struct vocab *v, const char *path, int64_
 
 /* Reads and enters merges [from, from + n). The tables are larger than the caches, so first the memory of all of the
  * block's look-ups is asked for, then they are done. last: the result of the merge before. */
-static hasten_status merges_block(struct vocab *v, const struct gguf *g, int64_t from, int n, int32_t *last,
-                                  struct hasten_error *err)
+static hasten_status merges_block(struct vocab *v, const struct merge_source *src, int64_t from, int n,
+                                  int32_t *last, struct hasten_error *err)
 {
-    static const char key[] = "tokenizer.ggml.merges";
-    struct gguf_str s[MERGE_BLOCK];
+    struct merge_pair p[MERGE_BLOCK];
     struct bpe_merge m[MERGE_BLOCK];
-    hasten_status st = gguf_array_strs(g, key, from, n, s, err);
+    hasten_status st = src->read(src, from, n, p, err);
     if (st)
         return st;
     for (int i = 0; i < n; i++) {
-        const char *gap = s[i].len ? memchr(s[i].data, ' ', s[i].len) : NULL;
-        if (gap) {
-            token_index_touch(&v->index, s[i].data, (size_t)(gap - s[i].data));
-            token_index_touch(&v->index, gap + 1, s[i].len - (size_t)(gap - s[i].data) - 1);
-        }
+        token_index_touch(&v->index, p[i].left.data, p[i].left.len);
+        token_index_touch(&v->index, p[i].right.data, p[i].right.len);
     }
     for (int i = 0; i < n; i++) {
         int32_t guess = from + i ? *last + 1 : 0;
-        st = merge_parse(v, gguf_path(g), from + i, s[i], guess, &m[i], err);
+        st = merge_parse(v, src, from + i, &p[i], guess, &m[i], err);
         if (st)
             return st;
         *last = m[i].id;
@@ -178,23 +163,16 @@ static hasten_status merges_block(struct vocab *v, const struct gguf *g, int64_t
     }
     for (int i = 0; i < n; i++)
         if (merge_add(v, m[i]))
-            return error_set(err, HASTEN_ERR_LIMIT, "%s: %s[%lld]: too many collisions", gguf_path(g), key,
+            return error_set(err, HASTEN_ERR_LIMIT, "%s: %s[%lld]: too many collisions", src->path, src->key,
                              (long long)(from + i));
     return HASTEN_OK;
 }
 
-static hasten_status bpe_open_merges(struct vocab *v, const struct gguf *g, struct hasten_error *err)
+static hasten_status bpe_open_merges(struct vocab *v, const struct merge_source *src, struct hasten_error *err)
 {
-    static const char key[] = "tokenizer.ggml.merges";
-    enum gguf_value_type elem = GGUF_STRING;
-    int64_t n = 0;
-    hasten_status st = vocab_required_array(g, key, &elem, &n, err);
-    if (st)
-        return st;
-    if (elem != GGUF_STRING)
-        return error_set(err, HASTEN_ERR_FILE, "%s: %s is not an array of strings", gguf_path(g), key);
+    int64_t n = src->n;
     if (n > LIMIT_VOCAB)
-        return error_set(err, HASTEN_ERR_LIMIT, "%s: %s has %lld entries; the limit is %d", gguf_path(g), key,
+        return error_set(err, HASTEN_ERR_LIMIT, "%s: %s has %lld entries; the limit is %d", src->path, src->key,
                          (long long)n, LIMIT_VOCAB);
     uint64_t size = 16;
     int32_t last = 0;
@@ -206,70 +184,144 @@ static hasten_status bpe_open_merges(struct vocab *v, const struct gguf *g, stru
     memset(v->merges, 0xFF, size * sizeof *v->merges);
     v->merge_mask = size - 1;
     v->merge_seed = v->index.seed;
+    hasten_status st = HASTEN_OK;
     for (int64_t i = 0; i < n && !st; i += MERGE_BLOCK)
-        st = merges_block(v, g, i, n - i < MERGE_BLOCK ? (int)(n - i) : MERGE_BLOCK, &last, err);
+        st = merges_block(v, src, i, n - i < MERGE_BLOCK ? (int)(n - i) : MERGE_BLOCK, &last, err);
     return st;
 }
 
-hasten_status bpe_open(struct vocab *v, const struct gguf *g, struct hasten_error *err)
+hasten_status bpe_open(struct vocab *v, const struct merge_source *src, struct hasten_error *err)
 {
-    struct gguf_str pre = {"", 0};
-    hasten_status st = gguf_opt_str(g, "tokenizer.ggml.pre", &pre, err);
-    if (st)
-        return st;
-    if (pre.len == 6 && memcmp(pre.data, "smollm", 6) == 0) {
-        v->pre = PRETOK_SMOLLM;
-        v->description = "bpe/smollm";
-    } else if (pre.len == 5 && memcmp(pre.data, "qwen2", 5) == 0) {
-        v->pre = PRETOK_QWEN2;
-        v->description = "bpe/qwen2";
-    } else {
-        return error_set(err, HASTEN_ERR_UNSUPPORTED,
-                         "%s: unsupported pre-tokenizer '%.*s' (supported: smollm, qwen2)", gguf_path(g),
-                         (int)(pre.len < 80 ? pre.len : 80), pre.data);
+    spm_find_glue(v);
+    if (v->recipe.raw) {
+        int missing;
+        spm_find_bytes(v, &missing);
+        return bpe_open_merges(v, src, err);
     }
     for (unsigned b = 0; b < 256; b++) {
         char u[4];
         int n = utf8_encode(byte_to_cp(b), u);
         int32_t id = token_index_find(&v->index, v->texts, u, (size_t)n);
-        if (id >= 0 && !is_text_token(v, id))
-            return error_set(err, HASTEN_ERR_FILE,
-                             "%s: token %d stands for byte 0x%02X but is a control token", gguf_path(g), id,
-                             b);
+        if (id >= 0 && !vocab_is_text(v, id))
+            return error_set(err, HASTEN_ERR_FILE, "%s: token %d stands for byte 0x%02X but is a control token",
+                             src->path, id, b);
         v->byte_id[b] = id;
     }
-    return bpe_open_merges(v, g, err);
+    return bpe_open_merges(v, src, err);
 }
 
 /* ---- encoding ----------------------------------------------------------------------------------------- */
 
-static int bpe_word(struct encode_work *w, size_t pos, size_t end)
+/* The token that a whole word is; -1: none. */
+static int32_t whole_word(const struct encode_work *w, size_t pos, size_t end)
 {
+    const struct vocab *v = w->v;
+    char alphabet[2 * LIMIT_TOKEN_BYTES];
+    const char *s = w->text + pos;
+    size_t len = end - pos;
+    if (len > v->max_text_bytes)
+        return -1;
+    if (!v->recipe.raw) {
+        len = 0;
+        for (size_t i = pos; i < end; i++)
+            len += (size_t)utf8_encode(byte_to_cp((unsigned char)w->text[i]), alphabet + len);
+        s = alphabet;
+    }
+    int32_t id = token_index_find(&v->index, v->texts, s, len);
+    return id >= 0 && vocab_is_text(v, id) ? id : -1;
+}
+
+static bool only_line_ends(const char *s, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if (s[i] != '\n')
+            return false;
+    return true;
+}
+
+/* A symbol for text[pos, pos + n) that has no token: bytes that merge with nothing, the unknown token, or none.
+ * *unknown: the symbol before is the unknown token too. */
+static int push_unknown(struct encode_work *w, size_t pos, size_t n, bool *unknown)
+{
+    const struct vocab *v = w->v;
+    bool bytes = v->recipe.raw;
+    for (size_t k = 0; k < n && bytes; k++)
+        bytes = v->byte_id[(unsigned char)w->text[pos + k]] >= 0;
+    for (size_t k = 0; k < n && bytes; k++)
+        if (merge_push(w, -1, pos + k, 1))
+            return -1;
+    if (bytes || v->unk < 0 || (*unknown && v->fuse_unk))
+        return 0;
+    *unknown = true;
+    return merge_push(w, v->unk, pos, n);
+}
+
+static int push_symbols(struct encode_work *w, size_t pos, size_t end)
+{
+    const struct vocab *v = w->v;
+    bool unknown = false;
     w->n_syms = 0;
-    for (size_t i = pos; i < end; i++) {
-        int32_t id = w->v->byte_id[(unsigned char)w->text[i]];
-        if (id >= 0 && merge_push(w, id, i, 1))
+    for (size_t i = pos, n; i < end; i += n) {
+        int32_t id;
+        n = 1;
+        if (v->recipe.raw) {
+            uint32_t cp;
+            n = (size_t)utf8_decode(w->text + i, end - i, &cp);
+            id = token_index_find(&v->index, v->texts, w->text + i, n);
+            id = id >= 0 && vocab_is_text(v, id) ? id : -1;
+        } else {
+            id = v->byte_id[(unsigned char)w->text[i]];
+        }
+        if (id >= 0)
+            unknown = false;
+        if (id >= 0 ? merge_push(w, id, i, n) : push_unknown(w, i, n, &unknown))
             return -1;
     }
-    if (merge_run(w, bpe_rule))
-        return -1;
-    for (int32_t i = w->n_syms ? 0 : -1; i >= 0; i = w->syms[i].next)
-        if (tokens_push(w->out, w->syms[i].id))
-            return -1;
     return 0;
+}
+
+/* Encodes text[pos, end), across whose borders no token reaches. */
+static int bpe_merge_word(struct encode_work *w, size_t pos, size_t end)
+{
+    if (push_symbols(w, pos, end) || merge_run(w, bpe_rule))
+        return -1;
+    for (int32_t i = w->n_syms ? 0 : -1; i >= 0; i = w->syms[i].next) {
+        const struct symbol *s = &w->syms[i];
+        int32_t id = s->id >= 0 ? s->id : w->v->byte_id[(unsigned char)w->text[s->start]];
+        if (tokens_push(w->out, id))
+            return -1;
+    }
+    return 0;
+}
+
+static int bpe_word(struct encode_work *w, size_t pos, size_t end)
+{
+    const struct text_recipe *r = &w->v->recipe;
+    if (r->whole || (r->lines && only_line_ends(w->text + pos, end - pos))) {
+        int32_t id = whole_word(w, pos, end);
+        if (id >= 0)
+            return tokens_push(w->out, id);
+    }
+    /* words of BPE on characters can be whole texts: cut where no merge can reach across */
+    for (size_t next; r->raw && pos < end; pos = next) {
+        for (next = pos + 1; next < end && !spm_border(w->v, w->text, end, next); next++)
+            ;
+        if (next == end)
+            break;
+        if (bpe_merge_word(w, pos, next))
+            return -1;
+    }
+    return bpe_merge_word(w, pos, end);
 }
 
 int bpe_encode(struct encode_work *w, const char *text, size_t len)
 {
-    const char *s = text;
-    size_t n = len;
-    if (w->v->pre == PRETOK_QWEN2 && unicode_nfc(&w->nfc, text, len, &s, &n))
-        return -1;
-    w->text = s;
-    for (size_t pos = 0, end; pos < n; pos = end) {
-        end = pretok_next(w->v->pre, s, n, pos);
+    const struct text_recipe *r = &w->v->recipe;
+    size_t pos, end;
+    w->text = text;
+    pretok_begin(&w->pretok, r->split, r->n_split, text, len);
+    while (pretok_next(&w->pretok, &pos, &end))
         if (bpe_word(w, pos, end))
             return -1;
-    }
     return 0;
 }

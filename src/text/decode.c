@@ -35,8 +35,8 @@ hasten_status vocab_token_bytes(const struct vocab *v, int32_t id, bool special,
     int rc = 0;
     if (t == VOCAB_CONTROL || t == VOCAB_UNKNOWN)
         rc = special ? buf_put(out, s.data, s.len) : 0;
-    else if (v->kind ==
-             VOCAB_BPE) /* user-defined tokens are found in raw text, so they stand for themselves */
+    else if (v->kind == VOCAB_BPE && !v->recipe.raw)
+        /* user-defined tokens are found in raw text, so they stand for themselves */
         rc = t == VOCAB_USER_DEFINED ? buf_put(out, s.data, s.len) : bpe_token_bytes(s, out);
     else
         rc = spm_token_bytes(s, t == VOCAB_BYTE, out);
@@ -72,7 +72,7 @@ hasten_status vocab_decode_next(const struct vocab *v, struct vocab_cursor *at, 
         return st;
     /* the dummy space: only an ordinary token that comes first can hold it */
     enum vocab_token_type t = vocab_type(v, id);
-    if (!at->started && v->add_prefix && (t == VOCAB_NORMAL || t == VOCAB_UNUSED) && out->len > mark &&
+    if (!at->started && v->strip_prefix && (t == VOCAB_NORMAL || t == VOCAB_UNUSED) && out->len > mark &&
         out->data[mark] == ' ') {
         memmove(out->data + mark, out->data + mark + 1, out->len - mark - 1);
         out->len--;

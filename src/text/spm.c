@@ -24,12 +24,19 @@ static uint32_t score_order(float score)
     return ~u;
 }
 
+static hasten_status scores_array(const struct gguf *g, const char *key, int64_t *n, struct hasten_error *err)
+{
+    enum gguf_value_type elem = GGUF_F32;
+    if (gguf_find(g, key) < 0)
+        return error_set(err, HASTEN_ERR_FILE, "%s: %s is missing", gguf_path(g), key);
+    return gguf_array_info(g, key, &elem, n, err);
+}
+
 static hasten_status spm_open_scores(struct vocab *v, const struct gguf *g, struct hasten_error *err)
 {
     static const char key[] = "tokenizer.ggml.scores";
-    enum gguf_value_type elem = GGUF_F32;
     int64_t n = 0;
-    hasten_status st = vocab_required_array(g, key, &elem, &n, err);
+    hasten_status st = scores_array(g, key, &n, err);
     if (st)
         return st;
     if (n != v->n)
@@ -53,8 +60,7 @@ static hasten_status spm_open_scores(struct vocab *v, const struct gguf *g, stru
     return st;
 }
 
-/* Bytes that stand directly before a U+2581 inside some token: only there may a merge cross into a new word. */
-static void spm_find_glue(struct vocab *v)
+void spm_find_glue(struct vocab *v)
 {
     for (int32_t id = 0; id < v->n; id++) {
         struct gguf_str s = v->texts[id];
@@ -69,24 +75,38 @@ static void spm_find_glue(struct vocab *v)
     }
 }
 
+bool spm_border(const struct vocab *v, const char *s, size_t len, size_t end)
+{
+    return s[end] == SPM_SPACE[0] && !v->glue[(unsigned char)s[end - 1]] && len - end >= SPM_SPACE_BYTES &&
+           memcmp(s + end, SPM_SPACE, SPM_SPACE_BYTES) == 0;
+}
+
+void spm_find_bytes(struct vocab *v, int *missing)
+{
+    *missing = -1;
+    for (int b = 255; b >= 0; b--) {
+        char name[8];
+        int n = snprintf(name, sizeof name, "<0x%02X>", (unsigned)b);
+        v->byte_id[b] = token_index_find(&v->index, v->texts, name, (size_t)n);
+        if (v->byte_id[b] < 0)
+            *missing = b;
+    }
+}
+
 hasten_status spm_open(struct vocab *v, const struct gguf *g, struct hasten_error *err)
 {
-    v->description = "spm";
-    for (int b = 0; b < 256; b++) {
-        char name[8];
-        int n = snprintf(name, sizeof name, "<0x%02X>", b);
-        int32_t id = token_index_find(&v->index, v->texts, name, (size_t)n);
-        if (id < 0)
-            return error_set(
-                err, HASTEN_ERR_UNSUPPORTED,
-                "%s: unsupported tokenizer: a SentencePiece vocabulary without byte fallback (no token %s)",
-                gguf_path(g), name);
-        if (vocab_type(v, id) != VOCAB_BYTE)
+    int missing;
+    spm_find_bytes(v, &missing);
+    if (missing >= 0)
+        return error_set(
+            err, HASTEN_ERR_UNSUPPORTED,
+            "%s: unsupported tokenizer: a SentencePiece vocabulary without byte fallback (no token <0x%02X>)",
+            gguf_path(g), (unsigned)missing);
+    for (int b = 0; b < 256; b++)
+        if (vocab_type(v, v->byte_id[b]) != VOCAB_BYTE)
             return error_set(err, HASTEN_ERR_FILE,
-                             "%s: tokenizer.ggml.token_type[%d] is %d; %s must have type %d (byte)",
-                             gguf_path(g), id, vocab_type(v, id), name, VOCAB_BYTE);
-        v->byte_id[b] = id;
-    }
+                             "%s: tokenizer.ggml.token_type[%d] is %d; <0x%02X> must have type %d (byte)",
+                             gguf_path(g), v->byte_id[b], vocab_type(v, v->byte_id[b]), (unsigned)b, VOCAB_BYTE);
     hasten_status st = spm_open_scores(v, g, err);
     if (!st)
         spm_find_glue(v);
@@ -168,8 +188,7 @@ int spm_encode(struct encode_work *w, const char *text, size_t len, bool prefix)
     w->text = s;
     for (size_t pos = 0, end; pos < n; pos = end) {
         for (end = pos + 1; end < n; end++)
-            if (s[end] == SPM_SPACE[0] && !w->v->glue[(unsigned char)s[end - 1]] &&
-                n - end >= SPM_SPACE_BYTES && memcmp(s + end, SPM_SPACE, SPM_SPACE_BYTES) == 0)
+            if (spm_border(w->v, s, n, end))
                 break;
         if (spm_word(w, pos, end))
             return -1;

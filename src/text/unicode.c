@@ -79,24 +79,10 @@ size_t utf8_valid_run(const char *s, size_t len)
     return i;
 }
 
-static bool is_space(uint32_t cp)
-{
-    if (cp < 0x80)
-        return cp == 0x20 || (cp >= 0x09 && cp <= 0x0D);
-    if (cp == 0x85 || cp == 0xA0 || cp == 0x1680 || (cp >= 0x2000 && cp <= 0x200A))
-        return true;
-    return cp == 0x2028 || cp == 0x2029 || cp == 0x202F || cp == 0x205F || cp == 0x3000;
-}
-
 unsigned unicode_class(uint32_t cp)
 {
-    if (cp < 0x80) {
-        if ((cp | 0x20) >= 'a' && (cp | 0x20) <= 'z')
-            return UNICODE_LETTER;
-        if (cp >= '0' && cp <= '9')
-            return UNICODE_NUMBER | UNICODE_DIGIT;
-        return is_space(cp) ? UNICODE_SPACE : 0;
-    }
+    if (cp < 0x80)
+        return unicode_ascii[cp];
     int lo = 0, hi = unicode_n_ranges - 1;
     while (lo <= hi) {
         int mid = (lo + hi) / 2;
@@ -107,16 +93,30 @@ unsigned unicode_class(uint32_t cp)
         else
             return unicode_ranges[mid].flags;
     }
-    return is_space(cp) ? UNICODE_SPACE : 0;
+    return 0;
 }
 
-/* ---- NFC ---------------------------------------------------------------------------------------------- */
-
-/* Characters that NFC never changes and that never join with the character before them: everything below
- * U+0300 and the CJK ideographs. Text between two of them can be normalised on its own. */
-static bool nfc_inert(uint32_t cp)
+uint32_t unicode_lower(uint32_t cp)
 {
-    return cp < 0x300 || (cp >= 0x3400 && cp <= 0x9FFF);
+    if (cp < 0x80)
+        return cp >= 'A' && cp <= 'Z' ? cp | 0x20 : cp;
+    return (uint32_t)utf8proc_tolower((int32_t)cp);
+}
+
+/* ---- normalisation forms ------------------------------------------------------------------------------ */
+
+/* First character that a form may change: combining marks begin at U+0300, Latin letters that decompose at
+ * U+00C0, compatibility characters at U+00A0. */
+static uint32_t nfc_first(enum unicode_form form)
+{
+    return form == UNICODE_NFC ? 0x300 : form == UNICODE_NFD ? 0xC0 : 0xA0;
+}
+
+/* Characters that the form never changes and that never join with the character before them: everything below
+ * nfc_first and the CJK ideographs. Text between two of them can be normalised on its own. */
+static bool nfc_inert(enum unicode_form form, uint32_t cp)
+{
+    return cp < nfc_first(form) || (cp >= 0x3400 && cp <= 0x9FFF);
 }
 
 static int nfc_reserve(int32_t **a, size_t *cap, size_t need)
@@ -183,19 +183,27 @@ static int nfc_order(struct unicode_nfc *w)
     return 0;
 }
 
+enum {
+    DECOMPOSED = 32 /* characters that one becomes: 18 at most (U+FDFA), 4 canonically */
+};
+
 /* Normalises the block s[0, len) and appends it to w->out. */
 static int nfc_block(struct unicode_nfc *w, const char *s, size_t len)
 {
+    bool compat = w->form == UNICODE_NFKC || w->form == UNICODE_NFKD;
+    bool compose = w->form == UNICODE_NFC || w->form == UNICODE_NFKC;
     w->n = 0;
     for (size_t i = 0; i < len;) {
         uint32_t cp;
         i += (size_t)utf8_decode(s + i, len - i, &cp);
-        if (nfc_reserve(&w->cps, &w->cap, w->n + 8))
+        if (nfc_reserve(&w->cps, &w->cap, w->n + DECOMPOSED))
             return -1;
         int bound = 0;
-        utf8proc_ssize_t k = utf8proc_decompose_char((int32_t)cp, w->cps + w->n, 8,
-                                                     UTF8PROC_DECOMPOSE | UTF8PROC_STABLE, &bound);
-        if (k < 1 || k > 8) { /* unknown to the library: it stays as it is */
+        utf8proc_ssize_t k = utf8proc_decompose_char(
+            (int32_t)cp, w->cps + w->n, DECOMPOSED,
+            compat ? UTF8PROC_DECOMPOSE | UTF8PROC_STABLE | UTF8PROC_COMPAT : UTF8PROC_DECOMPOSE | UTF8PROC_STABLE,
+            &bound);
+        if (k < 1 || k > DECOMPOSED) { /* unknown to the library: it stays as it is */
             w->cps[w->n] = (int32_t)cp;
             k = 1;
         }
@@ -203,8 +211,9 @@ static int nfc_block(struct unicode_nfc *w, const char *s, size_t len)
     }
     if (nfc_order(w))
         return -1;
-    utf8proc_ssize_t m =
-        utf8proc_normalize_utf32(w->cps, (utf8proc_ssize_t)w->n, UTF8PROC_COMPOSE | UTF8PROC_STABLE);
+    utf8proc_ssize_t m = (utf8proc_ssize_t)w->n;
+    if (compose)
+        m = utf8proc_normalize_utf32(w->cps, m, UTF8PROC_COMPOSE | UTF8PROC_STABLE);
     for (utf8proc_ssize_t i = 0; i < m; i++) {
         char u[4];
         int k = utf8_encode((uint32_t)w->cps[i], u);
@@ -214,21 +223,24 @@ static int nfc_block(struct unicode_nfc *w, const char *s, size_t len)
     return 0;
 }
 
-int unicode_nfc(struct unicode_nfc *w, const char *s, size_t len, const char **res, size_t *res_len)
+int unicode_normal(struct unicode_nfc *w, enum unicode_form form, const char *s, size_t len, const char **res,
+                   size_t *res_len)
 {
+    const unsigned char plain = form == UNICODE_NFC ? 0xCC : form == UNICODE_NFD ? 0xC3 : 0xC2;
+    w->form = form;
     *res = s;
     *res_len = len;
     buf_clear(&w->out);
     size_t done = 0, prev = 0; /* s[0, done) is in out; prev: start of the character before i */
     uint32_t cp = 0;
     for (size_t i = 0; i < len;) {
-        if ((unsigned char)s[i] < 0xCC) { /* below U+0300 */
+        if ((unsigned char)s[i] < plain) { /* below nfc_first, or nearly */
             prev = i;
             i += (unsigned char)s[i] < 0x80 ? 1 : 2;
             continue;
         }
         size_t n = (size_t)utf8_decode(s + i, len - i, &cp);
-        if (nfc_inert(cp)) {
+        if (nfc_inert(form, cp)) {
             prev = i;
             i += n;
             continue;
@@ -236,7 +248,7 @@ int unicode_nfc(struct unicode_nfc *w, const char *s, size_t len, const char **r
         size_t start = prev < done ? done : prev, end = i + n;
         while (end < len) {
             n = (size_t)utf8_decode(s + end, len - end, &cp);
-            if (nfc_inert(cp))
+            if (nfc_inert(form, cp))
                 break;
             end += n;
         }
@@ -251,6 +263,11 @@ int unicode_nfc(struct unicode_nfc *w, const char *s, size_t len, const char **r
     *res = w->out.data;
     *res_len = w->out.len;
     return 0;
+}
+
+int unicode_nfc(struct unicode_nfc *w, const char *s, size_t len, const char **res, size_t *res_len)
+{
+    return unicode_normal(w, UNICODE_NFC, s, len, res, res_len);
 }
 
 void unicode_nfc_free(struct unicode_nfc *w)

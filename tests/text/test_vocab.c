@@ -76,9 +76,9 @@ struct refusal {
 
 static const struct refusal refusals[] = {
     {FAULT_NO_MODEL, HASTEN_ERR_FILE, "tokenizer.ggml.model", 3},
-    {FAULT_MODEL, HASTEN_ERR_UNSUPPORTED, "unsupported tokenizer 'wordpiece' (supported: gpt2, llama)", 3},
+    {FAULT_MODEL, HASTEN_ERR_UNSUPPORTED, "unsupported tokenizer 'wordpiece' (supported: gpt2, gemma4, llama, bert)", 3},
     {FAULT_NO_PRE, HASTEN_ERR_UNSUPPORTED, "unsupported pre-tokenizer ''", 1},
-    {FAULT_PRE, HASTEN_ERR_UNSUPPORTED, "unsupported pre-tokenizer 'deepseek' (supported: smollm, qwen2)", 1},
+    {FAULT_PRE, HASTEN_ERR_UNSUPPORTED, "unsupported pre-tokenizer 'deepseek' (tokenizer.ggml.pre)", 1},
     {FAULT_NO_TOKENS, HASTEN_ERR_FILE, "tokenizer.ggml.tokens is missing", 3},
     {FAULT_TOKENS_ARE_U32, HASTEN_ERR_FILE, "tokenizer.ggml.tokens", 3},
     {FAULT_TOKENS_EMPTY, HASTEN_ERR_FILE, "one or more strings", 3},
