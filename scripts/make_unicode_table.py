@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes src/text/unicode_table.c: the character classes that pre-tokenisers and BERT's normaliser use.
+"""Writes src/text/unicode_table.c: the character classes that pre-tokenisers and BERT's normaliser use,
+and lower case.
 
 The classes are those of the reference, Hugging Face `tokenizers`, asked character by character: the categories of
 its regular expressions (Oniguruma), and the tests of its Digits, Whitespace, BertNormalizer and BertPreTokenizer steps
@@ -66,6 +67,7 @@ def dropped(**options):
 
 def classes():
     """(name of the flag, characters) in the order of the bits of unicode.h."""
+    strip, nfkd = normalizers.StripAccents(), normalizers.NFKD()
     return [
         ("LETTER", matching(r"\p{L}")),
         ("NUMBER", matching(r"\p{N}")),
@@ -84,7 +86,26 @@ def classes():
         ("BERT_DROP", dropped(clean_text=True)),
         ("BERT_ACCENT", dropped(strip_accents=True)),
         ("DEEPSEEK", listed(DEEPSEEK)),
+        ("STEP_MARK", {c for c in CODES if strip.normalize_str("a" + chr(c) + "b") == "ab"}),
+        ("DECOMPOSES", {c for c in CODES if nfkd.normalize_str(chr(c)) != chr(c)}),
     ]
+
+
+def lower_ranges():
+    """Lower case as [first, last, stride, difference], of characters that become one other character."""
+    step, found = normalizers.Lowercase(), []
+    for c in CODES[0x80:]:
+        low = step.normalize_str(chr(c))
+        if low == chr(c) or len(low) != 1:
+            continue
+        delta = ord(low) - c
+        last = found[-1] if found else None
+        if last and last[3] == delta and c - last[1] <= 2 and (last[0] == last[1] or last[2] == c - last[1]):
+            last[2] = c - last[1]
+            last[1] = c
+        else:
+            found.append([c, c, 1, delta])
+    return found
 
 
 def main():
@@ -104,8 +125,8 @@ def main():
     names = ", ".join("%x %s" % (1 << bit, name) for bit, (name, _) in enumerate(found))
     print("/* Made by scripts/make_unicode_table.py from Hugging Face tokenizers %s; do not edit." % tokenizers.__version__)
     print(" *")
-    print(" * Owns the classes of characters that pre-tokenisers ask for: of ASCII one by one, then sorted, disjoint")
-    print(" * ranges {first, last, flags}. Flags (hexadecimal, as UNICODE_* in unicode.h):")
+    print(" * Owns lower case, and the classes of characters that pre-tokenisers ask for: of ASCII one by one, then")
+    print(" * sorted, disjoint ranges {first, last, flags}. Flags (hexadecimal, as UNICODE_* in unicode.h):")
     line = " *"
     for word in names.split(" "):
         if len(line) + len(word) > 105:
@@ -118,8 +139,11 @@ def main():
     fill(["0x%X," % f for f in flags[:128]])
     print("};\n\nconst struct unicode_range unicode_ranges[] = {")
     fill(["{0x%X,0x%X,0x%X}," % tuple(r) for r in ranges])
+    lower = lower_ranges()
+    print("};\n\n/* Lower case: {first, last, stride, what is added}. */\nconst struct unicode_case unicode_lowers[] = {")
+    fill(["{0x%X,0x%X,%d,%d}," % tuple(r) for r in lower])
     print("};\n/* clang-format on */\n")
-    print("const int unicode_n_ranges = %d;" % len(ranges))
+    print("const int unicode_n_ranges = %d;\nconst int unicode_n_lowers = %d;" % (len(ranges), len(lower)))
 
 
 def fill(items):
@@ -132,4 +156,5 @@ def fill(items):
     print(line)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -117,23 +117,30 @@ static hasten_status merge_fail(const struct merge_source *src, int64_t i, const
                      (int)(p->right.len < 80 ? p->right.len : 80), p->right.data, is);
 }
 
-/* Makes a merge of a pair; both and their concatenation must be tokens that text may become. */
+/* Makes a merge of a pair; both and their concatenation must be tokens that text may become. left UINT32_MAX: a
+ * merge with control tokens that is left out. */
 static hasten_status merge_parse(const struct vocab *v, const struct merge_source *src, int64_t i,
                                  const struct merge_pair *p, int32_t guess, struct bpe_merge *m,
                                  struct hasten_error *err)
 {
     static const char *const whats[] = {"left side", "right side", "result"};
     if (p->left.len > LIMIT_TOKEN_BYTES || p->right.len > LIMIT_TOKEN_BYTES)
-        return merge_fail(src, i, p, p->left.len > p->right.len ? whats[0] : whats[1], "not in the vocabulary", err);
+        return merge_fail(src, i, p, p->left.len > p->right.len ? whats[0] : whats[1],
+                          "not in the vocabulary", err);
     char joined[2 * LIMIT_TOKEN_BYTES];
     memcpy(joined, p->left.data, p->left.len);
     memcpy(joined + p->left.len, p->right.data, p->right.len);
     int32_t ids[3] = {token_index_find(&v->index, v->texts, p->left.data, p->left.len),
                       token_index_find(&v->index, v->texts, p->right.data, p->right.len),
                       find_result(v, guess, joined, p->left.len + p->right.len)};
-    for (int k = 0; k < 3; k++)
+    *m = (struct bpe_merge){.left = UINT32_MAX};
+    for (int k = 0; k < 3; k++) {
+        if (ids[k] >= 0 && !vocab_is_text(v, ids[k]) && src->skip_control)
+            return HASTEN_OK;
         if (ids[k] < 0 || !vocab_is_text(v, ids[k]))
-            return merge_fail(src, i, p, whats[k], ids[k] < 0 ? "not in the vocabulary" : "a control token", err);
+            return merge_fail(src, i, p, whats[k], ids[k] < 0 ? "not in the vocabulary" : "a control token",
+                              err);
+    }
     *m = (struct bpe_merge){
         .left = (uint32_t)ids[0], .right = (uint32_t)ids[1], .rank = (uint32_t)i, .id = ids[2]};
     return HASTEN_OK;
@@ -158,22 +165,25 @@ static hasten_status merges_block(struct vocab *v, const struct merge_source *sr
         st = merge_parse(v, src, from + i, &p[i], guess, &m[i], err);
         if (st)
             return st;
+        if (m[i].left == UINT32_MAX)
+            continue;
         *last = m[i].id;
         __builtin_prefetch(&v->merges[pair_hash(v, m[i].left, m[i].right) & v->merge_mask]);
     }
     for (int i = 0; i < n; i++)
-        if (merge_add(v, m[i]))
+        if (m[i].left != UINT32_MAX && merge_add(v, m[i]))
             return error_set(err, HASTEN_ERR_LIMIT, "%s: %s[%lld]: too many collisions", src->path, src->key,
                              (long long)(from + i));
     return HASTEN_OK;
 }
 
-static hasten_status bpe_open_merges(struct vocab *v, const struct merge_source *src, struct hasten_error *err)
+static hasten_status bpe_open_merges(struct vocab *v, const struct merge_source *src,
+                                     struct hasten_error *err)
 {
     int64_t n = src->n;
     if (n > LIMIT_VOCAB)
-        return error_set(err, HASTEN_ERR_LIMIT, "%s: %s has %lld entries; the limit is %d", src->path, src->key,
-                         (long long)n, LIMIT_VOCAB);
+        return error_set(err, HASTEN_ERR_LIMIT, "%s: %s has %lld entries; the limit is %d", src->path,
+                         src->key, (long long)n, LIMIT_VOCAB);
     uint64_t size = 16;
     int32_t last = 0;
     while (size / 4 * 3 < (uint64_t)n)
@@ -195,7 +205,8 @@ hasten_status bpe_open(struct vocab *v, const struct merge_source *src, struct h
     spm_find_glue(v);
     if (v->recipe.raw) {
         int missing;
-        spm_find_bytes(v, &missing);
+        if (v->recipe.fallback)
+            spm_find_bytes(v, &missing);
         return bpe_open_merges(v, src, err);
     }
     for (unsigned b = 0; b < 256; b++) {
@@ -203,8 +214,8 @@ hasten_status bpe_open(struct vocab *v, const struct merge_source *src, struct h
         int n = utf8_encode(byte_to_cp(b), u);
         int32_t id = token_index_find(&v->index, v->texts, u, (size_t)n);
         if (id >= 0 && !vocab_is_text(v, id))
-            return error_set(err, HASTEN_ERR_FILE, "%s: token %d stands for byte 0x%02X but is a control token",
-                             src->path, id, b);
+            return error_set(err, HASTEN_ERR_FILE,
+                             "%s: token %d stands for byte 0x%02X but is a control token", src->path, id, b);
         v->byte_id[b] = id;
     }
     return bpe_open_merges(v, src, err);
@@ -244,7 +255,7 @@ static bool only_line_ends(const char *s, size_t len)
 static int push_unknown(struct encode_work *w, size_t pos, size_t n, bool *unknown)
 {
     const struct vocab *v = w->v;
-    bool bytes = v->recipe.raw;
+    bool bytes = v->recipe.fallback;
     for (size_t k = 0; k < n && bytes; k++)
         bytes = v->byte_id[(unsigned char)w->text[pos + k]] >= 0;
     for (size_t k = 0; k < n && bytes; k++)

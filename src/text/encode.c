@@ -13,8 +13,8 @@
 #include "text/vocab_internal.h"
 #include <string.h>
 
-struct place { /* where a part of the text stands */
-    bool first; /* at the beginning of the whole text */
+struct place {   /* where a part of the text stands */
+    bool first;  /* at the beginning of the whole text */
     bool prefix; /* something may be put in front of it */
 };
 
@@ -54,7 +54,8 @@ static size_t space_before(const char *text, size_t from, size_t pos)
     do
         start--;
     while (start > from && pos - start < 4 && ((unsigned char)text[start] & 0xC0) == 0x80);
-    return utf8_decode(text + start, pos - start, &cp) == (int)(pos - start) && (unicode_class(cp) & UNICODE_SPACE)
+    return utf8_decode(text + start, pos - start, &cp) == (int)(pos - start) &&
+                   (unicode_class(cp) & UNICODE_SPACE)
                ? pos - start
                : 0;
 }
@@ -66,7 +67,7 @@ static bool found_counts(const struct encode_work *w, int32_t id, const char *te
 {
     const struct vocab *v = w->v;
     unsigned found = v->found ? v->found[id] : 0;
-    if (vocab_type(v, id) == VOCAB_CONTROL && !(w->flags & VOCAB_SPECIAL))
+    if (!vocab_is_text(v, id) && !(w->flags & VOCAB_SPECIAL))
         return false;
     if ((found & FOUND_SINGLE_WORD) &&
         ((*start > 0 && ends_word(text, *start)) || begins_word(text + *end, len - *end)))
@@ -85,8 +86,8 @@ static bool found_counts(const struct encode_work *w, int32_t id, const char *te
 typedef int (*encode_part)(struct encode_work *w, struct place at, const char *text, size_t len);
 
 /* Encodes text: the added tokens in it, and what lies between them by part. */
-static int encode_around(struct encode_work *w, const struct added_tokens *a, encode_part part, struct place at,
-                         const char *text, size_t len)
+static int encode_around(struct encode_work *w, const struct added_tokens *a, encode_part part,
+                         struct place at, const char *text, size_t len)
 {
     size_t done = 0; /* text[0, done) is encoded */
     for (size_t pos = 0, start = 0, end = 0; pos < len; pos = end) {

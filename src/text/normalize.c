@@ -33,7 +33,7 @@ static int map_char(enum text_op op, uint32_t cp, const char *s, size_t n, struc
     case TEXT_LOWER:
         return put_lower(out, cp);
     case TEXT_DROP_MARKS:
-        return cls & UNICODE_MARK ? 0 : buf_put(out, s, n);
+        return cls & UNICODE_STEP_MARK ? 0 : buf_put(out, s, n);
     case TEXT_DROP_ACCENTS:
         return cls & UNICODE_BERT_ACCENT ? 0 : buf_put(out, s, n);
     case TEXT_CLEAN:
@@ -99,15 +99,18 @@ static void strip(enum text_op op, const char **s, size_t *len)
 
 static bool prepends(const struct text_step *step, const char *s, size_t len)
 {
-    return step->op != TEXT_PREPEND_MISSING || len < step->to.len || memcmp(s, step->to.data, step->to.len) != 0;
+    return step->op != TEXT_PREPEND_MISSING || len < step->to.len ||
+           memcmp(s, step->to.data, step->to.len) != 0;
 }
 
 /* One step from *s to *s, through out where text is made. */
-static int apply(struct encode_work *w, const struct text_step *step, bool prefix, struct buf *out, const char **s,
-                 size_t *len)
+static int apply(struct encode_work *w, const struct text_step *step, bool prefix, struct buf *out,
+                 const char **s, size_t *len)
 {
-    static const enum unicode_form forms[] = {
-        [TEXT_NFC] = UNICODE_NFC, [TEXT_NFD] = UNICODE_NFD, [TEXT_NFKC] = UNICODE_NFKC, [TEXT_NFKD] = UNICODE_NFKD};
+    static const enum unicode_form forms[] = {[TEXT_NFC] = UNICODE_NFC,
+                                              [TEXT_NFD] = UNICODE_NFD,
+                                              [TEXT_NFKC] = UNICODE_NFKC,
+                                              [TEXT_NFKD] = UNICODE_NFKD};
     const char *res;
     size_t n;
     buf_clear(out);

@@ -52,10 +52,10 @@ enum pretok_match {
     MATCH_IMAGE,
     MATCH_CHAMELEON_SPACE,
     MATCH_CHAMELEON_PUNCT,
-    MATCH_SPACE,      /* \s+ */
-    MATCH_WORD_STEP,  /* \w+|[^\w\s]+ */
-    MATCH_PUNCT_STEP, /* one punctuation character of the steps BertPreTokenizer and Punctuation */
-    MATCH_PUNCT_RUN,  /* a run of them */
+    MATCH_SPACE,       /* \s+ */
+    MATCH_WORD_STEP,   /* \w+|[^\w\s]+ */
+    MATCH_PUNCT_STEP,  /* one punctuation character of the steps BertPreTokenizer and Punctuation */
+    MATCH_PUNCT_RUN,   /* a run of them */
     MATCH_AFTER_SPACE, /* up to and with the next U+0020 */
     MATCH_METASPACE,   /* up to the next U+2581 */
     MATCH_N

@@ -31,7 +31,7 @@ size_t pretok_numbers(enum pretok_match m, struct scan *s, size_t pos)
         return up_to(s, pos, UNICODE_NUMBER, 3);
     case MATCH_ASCII_3:
         return is_ascii_digit(s, pos) && is_ascii_digit(s, pos + 1) && is_ascii_digit(s, pos + 2) ? pos + 3
-                                                                                                : pos;
+                                                                                                  : pos;
     default:
         return skip_in(s, pos, UNICODE_NUMBER);
     }
@@ -182,23 +182,23 @@ struct span {
     uint32_t lo, hi;
 };
 
-static const struct span falcon_punct[] = {{'$', '$'}, {'+', '+'}, {'<', '>'}, {'^', '^'}, {'|', '|'}, {'~', '~'},
-                                           {'`', '`'}};
+static const struct span falcon_punct[] = {{'$', '$'}, {'+', '+'}, {'<', '>'}, {'^', '^'},
+                                           {'|', '|'}, {'~', '~'}, {'`', '`'}};
 static const struct span deepseek_punct[] = {{'!', '/'},       {':', '~'},       {0xFF01, 0xFF0F},
                                              {0xFF1A, 0xFF5E}, {0x2018, 0x201F}, {0x3000, 0x3002}};
 static const struct span cjk_wide[] = {{0x800, 0x9FA5}, {0xAC00, 0xD7FF}};
 static const struct span cjk[] = {{0x4E00, 0x9FA5}, {0x3040, 0x30FF}};
-static const struct span cjk_afmoe[] = {
-    {0x3040, 0x30FF}, {0x3400, 0x4DBF}, {0x4E00, 0xFAFF}, {0xFF65, 0xFF9F}, {0x2F00, 0x2FDF},
-    {0x0E40, 0x0EFF}, {0x1780, 0x17FF}, {0x1000, 0x109F}, {0x1100, 0x11FF}};
+static const struct span cjk_afmoe[] = {{0x3040, 0x30FF}, {0x3400, 0x4DBF}, {0x4E00, 0xFAFF},
+                                        {0xFF65, 0xFF9F}, {0x2F00, 0x2FDF}, {0x0E40, 0x0EFF},
+                                        {0x1780, 0x17FF}, {0x1000, 0x109F}, {0x1100, 0x11FF}};
 static const struct span youtu_hangul[] = {{0xAC00, 0xD7A3}, {0x3131, 0x318E}};
-static const struct span youtu_signs[] = {{0xFF01, 0xFF01}, {0x2026, 0x2026}, {0x201C, 0x201D}, {0x2018, 0x2019},
-                                          {0x2014, 0x2014}, {0xFF1A, 0xFF1B}, {0xFF0C, 0xFF0C}, {0x3001, 0x303F},
-                                          {0xFE30, 0xFE4F}};
+static const struct span youtu_signs[] = {{0xFF01, 0xFF01}, {0x2026, 0x2026}, {0x201C, 0x201D},
+                                          {0x2018, 0x2019}, {0x2014, 0x2014}, {0xFF1A, 0xFF1B},
+                                          {0xFF0C, 0xFF0C}, {0x3001, 0x303F}, {0xFE30, 0xFE4F}};
 static const struct span youtu_bopomofo[] = {{0x3105, 0x312F}};
-static const struct span bloom_borders[] = {{'(', ')'},       {'|', '|'},       {'.', '.'},       {',', ','},
-                                            {'!', '!'},       {'?', '?'},       {0x2026, 0x2026}, {0x3001, 0x3002},
-                                            {0xFF0C, 0xFF0C}, {0x964, 0x964},   {0x6D4, 0x6D4},   {0x60C, 0x60C}};
+static const struct span bloom_borders[] = {
+    {'(', ')'},       {'|', '|'},       {'.', '.'},       {',', ','},     {'!', '!'},     {'?', '?'},
+    {0x2026, 0x2026}, {0x3001, 0x3002}, {0xFF0C, 0xFF0C}, {0x964, 0x964}, {0x6D4, 0x6D4}, {0x60C, 0x60C}};
 
 struct list {
     const struct span *spans;
@@ -207,8 +207,10 @@ struct list {
     bool inverse;     /* what is not listed and not of these classes */
 };
 
-#define LIST(spans, ...) \
-    {(spans), sizeof(spans) / sizeof *(spans), __VA_ARGS__}
+#define LIST(spans, ...)                                                                                     \
+    {                                                                                                        \
+        (spans), sizeof(spans) / sizeof *(spans), __VA_ARGS__                                                \
+    }
 
 static bool in_list(struct ch c, const struct list *l)
 {

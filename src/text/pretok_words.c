@@ -13,9 +13,9 @@
 
 enum tail { /* what follows a run of other characters */
     TAIL_NONE,
-    TAIL_NEWLINES,      /* [\r\n]* */
+    TAIL_NEWLINES,       /* [\r\n]* */
     TAIL_NEWLINES_SLASH, /* [\r\n/]* */
-    TAIL_ONE            /* [\r\n/]? */
+    TAIL_ONE             /* [\r\n/]? */
 };
 
 struct word_rule {

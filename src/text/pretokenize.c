@@ -61,7 +61,8 @@ static const pretok_matcher matchers[MATCH_N] = {
 
 static void level_begin(struct pretok_level *l, const char *text, size_t pos, size_t end)
 {
-    *l = (struct pretok_level){.scan = {.text = text, .len = end}, .pos = pos, .match = pos, .match_end = pos};
+    *l =
+        (struct pretok_level){.scan = {.text = text, .len = end}, .pos = pos, .match = pos, .match_end = pos};
 }
 
 void pretok_begin(struct pretok *p, const struct pretok_step *steps, int n, const char *text, size_t len)

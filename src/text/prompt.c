@@ -54,7 +54,11 @@ hasten_status prompter_open(const struct gguf *g, const struct vocab *v, struct 
 {
     struct gguf_str source = {NULL, 0};
     *out = NULL;
-    hasten_status st = gguf_opt_str(g, "tokenizer.chat_template", &source, err);
+    hasten_status st = HASTEN_OK;
+    if (g)
+        st = gguf_opt_str(g, "tokenizer.chat_template", &source, err);
+    else
+        source = vocab_chat_template(v);
     if (st || source.len == 0)
         return st;
     struct prompter *p = mem_calloc(1, sizeof *p);

@@ -13,7 +13,8 @@
 
 struct prompter; /* immutable after prompter_open; usable from any thread */
 
-/* v and g must outlive it. A file without tokenizer.chat_template gives *out = NULL and HASTEN_OK. */
+/* v and g must outlive it. g NULL: the template is the one that v was opened with (tokenizer_config.json). Without a
+ * chat template *out = NULL and HASTEN_OK. */
 hasten_status prompter_open(const struct gguf *g, const struct vocab *v, struct prompter **out,
                             struct hasten_error *err);
 void prompter_close(struct prompter *p);

@@ -50,7 +50,9 @@ static const struct named_recipe named[] = {
      0,
      {MATCH_NEWLINE, MATCH_DEEPSEEK_LETTERS, MATCH_DEEPSEEK_PUNCT, MATCH_SPACES_AT_END, MATCH_CJK_WIDE,
       MATCH_NUMBERS}},
-    {"deepseek-coder", 0, {MATCH_NEWLINE, MATCH_SPACE_LETTERS, MATCH_SPACE_PUNCT, MATCH_CJK_WIDE, MATCH_NUMBER}},
+    {"deepseek-coder",
+     0,
+     {MATCH_NEWLINE, MATCH_SPACE_LETTERS, MATCH_SPACE_PUNCT, MATCH_CJK_WIDE, MATCH_NUMBER}},
     {"falcon", 0, {MATCH_FALCON_PUNCT, MATCH_GPT2, MATCH_ASCII_3}},
     {"default", 0, {MATCH_DEFAULT_PUNCT, MATCH_GPT2, MATCH_NUMBERS, MATCH_ASCII_3}},
     {"command-r", RECIPE_NFC, {MATCH_DIGIT, MATCH_GPT2}},
@@ -102,7 +104,7 @@ bool recipe_by_name(struct gguf_str name, struct text_recipe *out)
     out->whole = r->flags & RECIPE_WHOLE;
     out->add_bos = r->flags & RECIPE_BOS;
     out->tail = r->flags & RECIPE_TAIL;
-    out->raw = out->lines = r->flags & RECIPE_RAW;
+    out->raw = out->lines = out->fallback = r->flags & RECIPE_RAW;
     if (r->flags & RECIPE_NFC)
         recipe_add_text(out, TEXT_NFC);
     if (out->raw)

@@ -106,7 +106,8 @@ hasten_status spm_open(struct vocab *v, const struct gguf *g, struct hasten_erro
         if (vocab_type(v, v->byte_id[b]) != VOCAB_BYTE)
             return error_set(err, HASTEN_ERR_FILE,
                              "%s: tokenizer.ggml.token_type[%d] is %d; <0x%02X> must have type %d (byte)",
-                             gguf_path(g), v->byte_id[b], vocab_type(v, v->byte_id[b]), (unsigned)b, VOCAB_BYTE);
+                             gguf_path(g), v->byte_id[b], vocab_type(v, v->byte_id[b]), (unsigned)b,
+                             VOCAB_BYTE);
     hasten_status st = spm_open_scores(v, g, err);
     if (!st)
         spm_find_glue(v);

@@ -100,7 +100,18 @@ uint32_t unicode_lower(uint32_t cp)
 {
     if (cp < 0x80)
         return cp >= 'A' && cp <= 'Z' ? cp | 0x20 : cp;
-    return (uint32_t)utf8proc_tolower((int32_t)cp);
+    int lo = 0, hi = unicode_n_lowers - 1;
+    while (lo <= hi) {
+        int mid = (lo + hi) / 2;
+        const struct unicode_case *r = &unicode_lowers[mid];
+        if (cp < r->lo)
+            hi = mid - 1;
+        else if (cp > r->hi)
+            lo = mid + 1;
+        else
+            return (cp - r->lo) % r->stride ? cp : (uint32_t)((int32_t)cp + r->delta);
+    }
+    return cp;
 }
 
 /* ---- normalisation forms ------------------------------------------------------------------------------ */
@@ -199,11 +210,14 @@ static int nfc_block(struct unicode_nfc *w, const char *s, size_t len)
         if (nfc_reserve(&w->cps, &w->cap, w->n + DECOMPOSED))
             return -1;
         int bound = 0;
-        utf8proc_ssize_t k = utf8proc_decompose_char(
-            (int32_t)cp, w->cps + w->n, DECOMPOSED,
-            compat ? UTF8PROC_DECOMPOSE | UTF8PROC_STABLE | UTF8PROC_COMPAT : UTF8PROC_DECOMPOSE | UTF8PROC_STABLE,
-            &bound);
-        if (k < 1 || k > DECOMPOSED) { /* unknown to the library: it stays as it is */
+        utf8proc_ssize_t k = 0;
+        if (unicode_class(cp) &
+            UNICODE_DECOMPOSES) /* the library may know a newer Unicode than the reference */
+            k = utf8proc_decompose_char((int32_t)cp, w->cps + w->n, DECOMPOSED,
+                                        compat ? UTF8PROC_DECOMPOSE | UTF8PROC_STABLE | UTF8PROC_COMPAT
+                                               : UTF8PROC_DECOMPOSE | UTF8PROC_STABLE,
+                                        &bound);
+        if (k < 1 || k > DECOMPOSED) { /* it stays as it is */
             w->cps[w->n] = (int32_t)cp;
             k = 1;
         }

@@ -2,7 +2,8 @@
  * normalisation forms.
  *
  * Pure functions over bytes. Classes come from a table in the tree (unicode_table.c) so that ids do not depend
- * on the system's Unicode version; the forms' and the cases' data come from utf8proc. */
+ * on the system's Unicode version; the normal forms' data
+ * come from utf8proc. */
 #ifndef HASTEN_TEXT_UNICODE_H
 #define HASTEN_TEXT_UNICODE_H
 #include "base/mem.h"
@@ -27,7 +28,9 @@ enum { /* in the order of scripts/make_unicode_table.py */
     UNICODE_BERT_PUNCT = 0x2000,  /* set apart by BertPreTokenizer */
     UNICODE_BERT_DROP = 0x4000,   /* dropped by BertNormalizer's clean_text */
     UNICODE_BERT_ACCENT = 0x8000, /* dropped by its strip_accents */
-    UNICODE_DEEPSEEK = 0x10000    /* a letter of deepseek-llm's expression */
+    UNICODE_DEEPSEEK = 0x10000,   /* a letter of deepseek-llm's expression */
+    UNICODE_STEP_MARK = 0x20000,  /* dropped by the StripAccents step */
+    UNICODE_DECOMPOSES = 0x40000  /* changed by the forms NFKD or NFD */
 };
 
 struct unicode_range { /* lo..hi inclusive */
@@ -36,6 +39,13 @@ struct unicode_range { /* lo..hi inclusive */
 extern const uint32_t unicode_ascii[128];
 extern const struct unicode_range unicode_ranges[];
 extern const int unicode_n_ranges;
+
+struct unicode_case { /* lo, lo + stride .. hi become those + delta */
+    uint32_t lo, hi, stride;
+    int32_t delta;
+};
+extern const struct unicode_case unicode_lowers[];
+extern const int unicode_n_lowers;
 
 /* Reads the character at s[0, len), len >= 1, as the Unicode Standard's table 3-7 allows (no surrogates, no
  * overlong forms, at most U+10FFFF). Returns its length 1..4 and writes *cp; 0 when the first byte cannot begin
@@ -49,7 +59,7 @@ size_t utf8_valid_run(const char *s, size_t len);
 /* Flags of cp, UNICODE_*. */
 unsigned unicode_class(uint32_t cp);
 
-/* cp in lower case (simple mapping). */
+/* cp in lower case; U+0130, whose lower case is two characters, stays. */
 uint32_t unicode_lower(uint32_t cp);
 
 enum unicode_form {

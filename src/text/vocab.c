@@ -41,22 +41,25 @@ struct vocab *vocab_new(void)
     added_init(&v->added_normal);
     added_init(&v->heads);
     added_init(&v->tails);
+    v->word_chars = 100;
     v->bos = v->eos = v->tail = v->unk = -1;
     for (int b = 0; b < 256; b++)
         v->byte_id[b] = -1;
     return v;
 }
 
-hasten_status vocab_reserve(struct vocab *v, int64_t n, const char *path, const char *key, struct hasten_error *err)
+hasten_status vocab_reserve(struct vocab *v, int64_t n, const char *path, const char *key,
+                            struct hasten_error *err)
 {
     if (n > LIMIT_VOCAB)
-        return error_set(err, HASTEN_ERR_LIMIT, "%s: %s has %lld entries; the limit is %d", path, key, (long long)n,
-                         LIMIT_VOCAB);
+        return error_set(err, HASTEN_ERR_LIMIT, "%s: %s has %lld entries; the limit is %d", path, key,
+                         (long long)n, LIMIT_VOCAB);
     v->n = (int32_t)n;
     v->texts = mem_array((size_t)n, sizeof *v->texts);
     v->types = mem_array((size_t)n, sizeof *v->types);
     if (!v->texts || !v->types || token_index_init(&v->index, n))
-        return error_set(err, HASTEN_ERR_MEMORY, "out of memory for a vocabulary of %lld tokens", (long long)n);
+        return error_set(err, HASTEN_ERR_MEMORY, "out of memory for a vocabulary of %lld tokens",
+                         (long long)n);
     memset(v->types, VOCAB_NORMAL, (size_t)n);
     return HASTEN_OK;
 }
@@ -67,14 +70,13 @@ static hasten_status index_block(struct vocab *v, const char *path, const char *
 {
     for (int32_t i = from; i < from + n; i++) {
         if (v->texts[i].len > LIMIT_TOKEN_BYTES)
-            return error_set(err, HASTEN_ERR_LIMIT, "%s: %s[%d] has %zu bytes; the limit is %d", path,
-                             key, i, v->texts[i].len, LIMIT_TOKEN_BYTES);
+            return error_set(err, HASTEN_ERR_LIMIT, "%s: %s[%d] has %zu bytes; the limit is %d", path, key, i,
+                             v->texts[i].len, LIMIT_TOKEN_BYTES);
         token_index_touch(&v->index, v->texts[i].data, v->texts[i].len);
     }
     for (int32_t i = from; i < from + n; i++)
         if (token_index_add(&v->index, v->texts, i))
-            return error_set(err, HASTEN_ERR_LIMIT, "%s: %s[%d]: too many collisions", path,
-                             key, i);
+            return error_set(err, HASTEN_ERR_LIMIT, "%s: %s[%d]: too many collisions", path, key, i);
     return HASTEN_OK;
 }
 
@@ -117,6 +119,7 @@ void vocab_close(struct vocab *v)
     mem_free(v->score_order);
     mem_free(v->owned);
     mem_free(v->owned_steps);
+    mem_free(v->owned_template);
     mem_free(v);
 }
 

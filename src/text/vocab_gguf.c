@@ -14,8 +14,8 @@ static bool str_is(struct gguf_str s, const char *text)
     return s.len == strlen(text) && memcmp(s.data, text, s.len) == 0;
 }
 
-static hasten_status refuse(const struct gguf *g, const char *what, struct gguf_str name, const char *supported,
-                            struct hasten_error *err)
+static hasten_status refuse(const struct gguf *g, const char *what, struct gguf_str name,
+                            const char *supported, struct hasten_error *err)
 {
     return error_set(err, HASTEN_ERR_UNSUPPORTED, "%s: unsupported %s '%.*s'%s", gguf_path(g), what,
                      (int)(name.len < 80 ? name.len : 80), name.data, supported);
@@ -59,8 +59,8 @@ static hasten_status open_kind(struct vocab *v, const struct gguf *g, struct has
     return HASTEN_OK;
 }
 
-static hasten_status required_array(const struct gguf *g, const char *key, enum gguf_value_type *elem, int64_t *n,
-                                    struct hasten_error *err)
+static hasten_status required_array(const struct gguf *g, const char *key, enum gguf_value_type *elem,
+                                    int64_t *n, struct hasten_error *err)
 {
     if (gguf_find(g, key) < 0)
         return error_set(err, HASTEN_ERR_FILE, "%s: %s is missing", gguf_path(g), key);
@@ -177,17 +177,21 @@ static hasten_status open_first_id(const struct vocab *v, const struct gguf *g, 
 }
 
 /* WordPiece: [CLS] in front, [SEP] behind, [UNK]. GGUF spells "seperator". */
-static hasten_status open_bert_ids(struct vocab *v, const struct gguf *g, int32_t *sep, struct hasten_error *err)
+static hasten_status open_bert_ids(struct vocab *v, const struct gguf *g, int32_t *sep,
+                                   struct hasten_error *err)
 {
     static const char *const cls_keys[] = {"tokenizer.ggml.bos_token_id", "tokenizer.ggml.cls_token_id"};
     static const char *const sep_keys[] = {"tokenizer.ggml.seperator_token_id",
                                            "tokenizer.ggml.separator_token_id"};
-    static const char *const unk_keys[] = {"tokenizer.ggml.unknown_token_id", "tokenizer.ggml.unknown_token_id"};
+    static const char *const unk_keys[] = {"tokenizer.ggml.unknown_token_id",
+                                           "tokenizer.ggml.unknown_token_id"};
     hasten_status st = open_first_id(v, g, cls_keys, "[CLS]", &v->bos, err);
     if (!st)
         st = open_first_id(v, g, sep_keys, "[SEP]", sep, err);
     if (!st)
         st = open_first_id(v, g, unk_keys, "[UNK]", &v->unk, err);
+    if (!st && v->unk >= 0) /* text may become it: it is no control token */
+        v->types[v->unk] = VOCAB_UNKNOWN;
     return st;
 }
 
@@ -207,7 +211,8 @@ static hasten_status open_settings(struct vocab *v, const struct gguf *g, struct
     if (!st)
         st = gguf_opt_bool(g, "tokenizer.ggml.add_bos_token", &v->add_bos, err);
     if (!st)
-        st = gguf_opt_bool(g, tail ? "tokenizer.ggml.add_sep_token" : "tokenizer.ggml.add_eos_token", &tail, err);
+        st = gguf_opt_bool(g, tail ? "tokenizer.ggml.add_sep_token" : "tokenizer.ggml.add_eos_token", &tail,
+                           err);
     if (!st)
         st = gguf_opt_bool(g, "tokenizer.ggml.add_space_prefix", &v->add_prefix, err);
     if (!st)
@@ -225,7 +230,7 @@ static hasten_status open_added(struct vocab *v, struct hasten_error *err)
 {
     for (int32_t i = 0; i < v->n; i++) {
         enum vocab_token_type t = vocab_type(v, i);
-        if ((t == VOCAB_CONTROL || t == VOCAB_USER_DEFINED) &&
+        if ((t == VOCAB_CONTROL || t == VOCAB_USER_DEFINED || i == v->unk) &&
             added_insert(&v->added, v->texts[i].data, v->texts[i].len, i))
             return error_set(err, HASTEN_ERR_MEMORY, "out of memory for control tokens");
     }
@@ -243,9 +248,10 @@ static hasten_status read_merges(const struct merge_source *src, int64_t from, i
         const char *gap = s[i].len ? memchr(s[i].data, ' ', s[i].len) : NULL;
         size_t left = gap ? (size_t)(gap - s[i].data) : 0, right = gap ? s[i].len - left - 1 : 0;
         if (!left || !right || memchr(gap + 1, ' ', right))
-            return error_set(err, HASTEN_ERR_FILE, "%s: %s[%lld]: '%.*s' is not two tokens with a space between",
-                             gguf_path(g), KEY_MERGES, (long long)(from + i),
-                             (int)(s[i].len < 80 ? s[i].len : 80), s[i].data);
+            return error_set(err, HASTEN_ERR_FILE,
+                             "%s: %s[%lld]: '%.*s' is not two tokens with a space between", gguf_path(g),
+                             KEY_MERGES, (long long)(from + i), (int)(s[i].len < 80 ? s[i].len : 80),
+                             s[i].data);
         out[i] = (struct merge_pair){{s[i].data, left}, {gap + 1, right}};
     }
     return st;
@@ -266,7 +272,7 @@ static hasten_status open_bpe(struct vocab *v, const struct gguf *g, struct hast
 static hasten_status open_model(struct vocab *v, const struct gguf *g, struct hasten_error *err)
 {
     if (v->kind == VOCAB_WPM)
-        return wordpiece_open(v, gguf_path(g), err);
+        return wordpiece_open(v, gguf_path(g), (struct gguf_str){"", 0}, err);
     return v->kind == VOCAB_BPE ? open_bpe(v, g, err) : spm_open(v, g, err);
 }
 

@@ -95,14 +95,16 @@ struct text_step {
 
 #define RECIPE_TEXT_STEPS 12
 struct text_recipe {
-    struct text_step norm[RECIPE_TEXT_STEPS], pre[RECIPE_TEXT_STEPS]; /* pre: behind the search for added tokens */
+    struct text_step norm[RECIPE_TEXT_STEPS],
+        pre[RECIPE_TEXT_STEPS]; /* pre: behind the search for added tokens */
     struct pretok_step split[PRETOK_STEPS];
     int n_norm, n_pre, n_split;
-    bool raw;       /* BPE on characters, not on the byte alphabet */
-    bool whole;     /* a word that is a token is that token, whatever the merges say */
-    bool lines;     /* the same for words of line ends only */
-    bool add_bos;   /* what a file without the key means */
-    bool tail;      /* a text that is embedded ends with SEP or EOS */
+    bool fallback; /* raw: a character without a token becomes the tokens of its bytes */
+    bool raw;      /* BPE on characters, not on the byte alphabet */
+    bool whole;    /* a word that is a token is that token, whatever the merges say */
+    bool lines;    /* the same for words of line ends only */
+    bool add_bos;  /* what a file without the key means */
+    bool tail;     /* a text that is embedded ends with SEP or EOS */
 };
 
 /* How tokenizer.ggml.pre says; false: no such name. */
@@ -119,19 +121,23 @@ struct bpe_merge {
     int32_t id; /* of the merged token */
 };
 
-enum { /* struct vocab.found: how an added token of a tokenizer.json is found */
+enum { /* struct vocab.found: what a tokenizer.json says of a token */
     FOUND_LSTRIP = 1,
     FOUND_RSTRIP = 2,
-    FOUND_SINGLE_WORD = 4
+    FOUND_SINGLE_WORD = 4,
+    FOUND_TAIL = 8,   /* WordPiece: continues a word */
+    FOUND_ADDED = 16, /* is among added_tokens */
+    FOUND_NORMAL = 32 /* is found in normalised text */
 };
 
 struct vocab {
     enum vocab_kind kind;
     struct text_recipe recipe;
     char description[64];
-    int32_t n, bos, eos, tail, unk; /* tail: what VOCAB_EOS puts behind; unk: what stands for what has no token */
-    bool add_bos, add_prefix;       /* add_prefix: SentencePiece puts a space in front */
-    bool strip_prefix;              /* decoding drops the first space */
+    int32_t n, bos, eos, tail,
+        unk;                  /* tail: what VOCAB_EOS puts behind; unk: what stands for what has no token */
+    bool add_bos, add_prefix; /* add_prefix: SentencePiece puts a space in front */
+    bool strip_prefix;        /* decoding drops the first space */
     bool fuse_unk;
     struct gguf_str *texts; /* [n], into the file */
     uint8_t *types;         /* [n], enum vocab_token_type; VOCAB_EOG_BIT on top */
@@ -140,9 +146,9 @@ struct vocab {
     struct added_tokens added, added_normal; /* found in raw text; in normalised text */
     int32_t byte_id[256];                    /* token of a single byte; -1: none */
     struct gguf_str template;
-    char *owned; /* texts and template of a tokenizer.json; steps: text_json */
-    char *owned_steps;
-    size_t max_text_bytes; /* longest token */
+    char *owned, *owned_steps, *owned_template; /* of a tokenizer.json; NULL: all text lies in the file */
+    int32_t word_chars;                         /* WordPiece: a longer word is unknown */
+    size_t max_text_bytes;                      /* longest token */
 
     /* BPE */
     struct bpe_merge *merges; /* hash table of pairs, at most three quarters full */
@@ -150,7 +156,7 @@ struct vocab {
 
     /* SentencePiece */
     uint32_t *score_order; /* [n]: smaller is merged first */
-    bool glue[256];        /* byte b stands directly before a U+2581 inside some token (BPE on characters too) */
+    bool glue[256]; /* byte b stands directly before a U+2581 inside some token (BPE on characters too) */
 
     /* WordPiece: tokens that begin a word (without U+2581) and that continue one */
     struct added_tokens heads, tails;
@@ -191,9 +197,9 @@ struct encode_work {
     struct tokens *out;
     unsigned flags;
     struct unicode_nfc nfc;
-    struct buf escaped;     /* SentencePiece: the text with U+2581 for spaces */
-    struct buf norm[2];     /* text between two steps of normalisation */
-    struct buf pre[2];      /* the same behind the search for added tokens */
+    struct buf escaped; /* SentencePiece: the text with U+2581 for spaces */
+    struct buf norm[2]; /* text between two steps of normalisation */
+    struct buf pre[2];  /* the same behind the search for added tokens */
     struct pretok pretok;
     const char *text; /* what symbols point into */
     struct symbol *syms;
@@ -214,7 +220,8 @@ int merge_run(struct encode_work *w, merge_rule rule);
 /* ---- vocab.c: what both kinds of files go through ------------------------------------------------------ */
 
 /* Memory for n tokens: texts, types (all normal), index. */
-hasten_status vocab_reserve(struct vocab *v, int64_t n, const char *path, const char *key, struct hasten_error *err);
+hasten_status vocab_reserve(struct vocab *v, int64_t n, const char *path, const char *key,
+                            struct hasten_error *err);
 /* Enters all texts into the index. */
 hasten_status vocab_index_texts(struct vocab *v, const char *path, const char *key, struct hasten_error *err);
 /* Marks what ends a turn by name (control or user-defined tokens only), and EOS. */
@@ -234,6 +241,7 @@ struct merge_source {
     const void *from;
     int64_t n;
     const char *path, *key; /* for messages */
+    bool skip_control; /* leave merges of control tokens out (converters write them); else they are refused */
     hasten_status (*read)(const struct merge_source *src, int64_t from, int n, struct merge_pair *out,
                           struct hasten_error *err);
 };
@@ -255,8 +263,10 @@ void spm_find_glue(struct vocab *v);
 /* Whether a text may be cut before the U+2581 at s[end], end > 0: no token reaches across. */
 bool spm_border(const struct vocab *v, const char *s, size_t len, size_t end);
 
-/* Texts in GGUF's form: U+2581 in front of what begins a word, nothing in front of what continues one. */
-hasten_status wordpiece_open(struct vocab *v, const char *path, struct hasten_error *err);
+/* Texts in GGUF's form: U+2581 in front of what begins a word, nothing in front of what continues one.
+ * prefix: what the file writes in front of those, if it does ("##"). */
+hasten_status wordpiece_open(struct vocab *v, const char *path, struct gguf_str prefix,
+                             struct hasten_error *err);
 int wordpiece_encode(struct encode_work *w, const char *text, size_t len);
 
 /* ---- json_steps.c: tokenizer.json's normalizer, pre_tokenizer, decoder --------------------------------- */
