@@ -36,14 +36,14 @@ static bool faithful(const struct vocab *v, const char *text, size_t len, unsign
     if (spaced && v->kind == VOCAB_BPE && v->unk < 0)
         for (int b = 0; b < 256; b++)
             if (v->byte_id[b] < 0)
-                return false; /* characters are dropped */
-    if (spaced &&
-        vocab_find(v, "\xE2\x96\x81", 3) < 0 && /* spaces become the bytes of U+2581 */
+                return false;                             /* characters are dropped */
+    if (spaced && vocab_find(v, "\xE2\x96\x81", 3) < 0 && /* spaces become the bytes of U+2581 */
         (v->add_prefix || memchr(text, ' ', len)))
         return false;
     for (size_t i = 0; i < len; i++)
         if ((!spaced && v->byte_id[(unsigned char)text[i]] < 0) ||
-            (v->recipe.n_norm && (unsigned char)text[i] >= 0x80) || (spaced && (unsigned char)text[i] == 0xE2))
+            (v->recipe.n_norm && (unsigned char)text[i] >= 0x80) ||
+            (spaced && (unsigned char)text[i] == 0xE2))
             return false;
     for (int64_t i = 0; i < ids->n; i++) { /* user-defined tokens whose written form is not plain */
         struct gguf_str s = v->texts[ids->ids[i]];

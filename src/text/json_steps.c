@@ -383,7 +383,7 @@ static hasten_status decoder_step(struct reader *r, const json_t *step)
 
 /* Reads one part: a step, or a Sequence of steps in its list called items. */
 static hasten_status read_part(struct reader *r, const json_t *doc, const char *part, const char *items,
-                               hasten_status (*read)(struct reader *r, const json_t *step))
+                               hasten_status (*take)(struct reader *r, const json_t *step))
 {
     const json_t *step = json_object_get(doc, part), *list = json_object_get(step, items);
     hasten_status st = HASTEN_OK;
@@ -391,11 +391,11 @@ static hasten_status read_part(struct reader *r, const json_t *doc, const char *
     if (!step || json_is_null(step))
         return HASTEN_OK;
     if (!json_text_is(json_object_get(step, "type"), "Sequence"))
-        return read(r, step);
+        return take(r, step);
     if (!json_is_array(list))
         return error_set(r->err, HASTEN_ERR_FILE, "%s: %s: a Sequence without %s", r->path, part, items);
     for (size_t i = 0; i < json_array_size(list) && !st; i++)
-        st = read(r, json_array_get(list, i));
+        st = take(r, json_array_get(list, i));
     return st;
 }
 

@@ -76,7 +76,8 @@ struct refusal {
 
 static const struct refusal refusals[] = {
     {FAULT_NO_MODEL, HASTEN_ERR_FILE, "tokenizer.ggml.model", 3},
-    {FAULT_MODEL, HASTEN_ERR_UNSUPPORTED, "unsupported tokenizer 'wordpiece' (supported: gpt2, gemma4, llama, bert)", 3},
+    {FAULT_MODEL, HASTEN_ERR_UNSUPPORTED,
+     "unsupported tokenizer 'wordpiece' (supported: gpt2, gemma4, llama, bert)", 3},
     {FAULT_NO_PRE, HASTEN_ERR_UNSUPPORTED, "unsupported pre-tokenizer ''", 1},
     {FAULT_PRE, HASTEN_ERR_UNSUPPORTED, "unsupported pre-tokenizer 'deepseek' (tokenizer.ggml.pre)", 1},
     {FAULT_NO_TOKENS, HASTEN_ERR_FILE, "tokenizer.ggml.tokens is missing", 3},
