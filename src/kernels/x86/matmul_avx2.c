@@ -31,6 +31,19 @@ static const struct panel_format formats[] = {
     FORMAT(QUANT_Q4_K, tile_q8, TILE_K, MINS_SUBTRACTED, unpack_q4_k, multiply_q4_k),
     FORMAT(QUANT_Q5_K, tile_q8, TILE_K, MINS_SUBTRACTED, unpack_q5_k, multiply_q5_k),
     FORMAT(QUANT_Q6_K, tile_q8, TILE_K, MINS_NONE, unpack_q6_k, multiply_q6_k),
+    FORMAT(QUANT_IQ4_NL, tile_q16, TILE_K, MINS_NONE, unpack_iq4_nl, multiply_q8_0),
+    FORMAT(QUANT_IQ4_XS, tile_q16, TILE_K, MINS_NONE, unpack_iq4_xs, multiply_wide),
+    FORMAT(QUANT_MXFP4, tile_q8, TILE_K, MINS_NONE, unpack_mxfp4, multiply_q5_0),
+    FORMAT(QUANT_NVFP4, tile_q8, TILE_K, MINS_NONE, unpack_nvfp4, multiply_nvfp4),
+    FORMAT(QUANT_IQ2_XXS, tile_q16, TILE_K, MINS_NONE, unpack_iq2_xxs, multiply_wide),
+    FORMAT(QUANT_IQ2_XS, tile_q16, TILE_K, MINS_NONE, unpack_iq2_xs, multiply_wide),
+    FORMAT(QUANT_IQ2_S, tile_q16, TILE_K, MINS_NONE, unpack_iq2_s, multiply_wide),
+    FORMAT(QUANT_IQ3_XXS, tile_q16, TILE_K, MINS_NONE, unpack_iq3_xxs, multiply_wide),
+    FORMAT(QUANT_IQ3_S, tile_q16, TILE_K, MINS_NONE, unpack_iq3_s, multiply_wide),
+    FORMAT(QUANT_IQ1_S, tile_q16, TILE_K, MINS_NONE, unpack_iq1_s, multiply_wide),
+    FORMAT(QUANT_IQ1_M, tile_q16, TILE_K, MINS_NONE, unpack_iq1_m, multiply_wide),
+    FORMAT(QUANT_TQ1_0, tile_q8, TILE_K, MINS_NONE, unpack_tq1_0, multiply_q3_k),
+    FORMAT(QUANT_TQ2_0, tile_q8, TILE_K, MINS_NONE, unpack_tq2_0, multiply_q3_k),
 };
 
 static const struct panel_format *format_get(uint32_t id)

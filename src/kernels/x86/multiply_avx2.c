@@ -221,6 +221,31 @@ MATH_INLINE void multiply_wide(int n_tiles, int n, const struct tile_q16 *t, int
     save_sums(n_tiles, n, false, s, acc, NULL);
 }
 
+/* NVFP4: a scale of each half of a block, quants 12 too high. */
+MATH_INLINE void multiply_halves(int n_tiles, int n, const struct tile_q8 *t, int64_t k,
+                                 const struct columns *cs, struct sums *s)
+{
+    const __m256i ones = _mm256_set1_epi16(1);
+    __m256 acc[MAX_TILES][COLUMN_GROUP];
+    load_sums(n_tiles, n, false, s, acc, NULL);
+    for (int half = 0; half < (int)(k / 16); half++) {
+        __m256i sum[MAX_TILES][COLUMN_GROUP];
+        dot_columns(n_tiles, n, 4 * half, 4, false, 0, t, cs, sum);
+        for (int c = 0; c < n; c++) {
+            const struct act_block_32 *a = (const struct act_block_32 *)(const void *)cs->x[c];
+            const __m256 dx = _mm256_set1_ps(a->d[half / 2]);
+            const __m256i neg = _mm256_set1_epi32(a->neg12[half]);
+            for (int r = 0; r < n_tiles; r++) {
+                const __m256i dot = _mm256_add_epi32(_mm256_madd_epi16(sum[r][c], ones), neg);
+                const float *scale = half % 2 ? t[r].m[half / 2] : t[r].d[half / 2];
+                acc[r][c] = _mm256_fmadd_ps(_mm256_mul_ps(_mm256_load_ps(scale), dx), _mm256_cvtepi32_ps(dot),
+                                            acc[r][c]);
+            }
+        }
+    }
+    save_sums(n_tiles, n, false, s, acc, NULL);
+}
+
 /* ---- ACT_Q8_256 -------------------------------------------------------------------------------- */
 
 /* acc2 += dmin d_x * sum of mins times sums of activations, two sub-blocks per step of vpmaddwd. */
@@ -265,6 +290,36 @@ MATH_INLINE void multiply_256(int n_tiles, int n, int sub, int group, bool start
                             _mm256_fmadd_ps(d, _mm256_cvtepi32_ps(total[r][c]), _mm256_load_ps(to->acc)));
             if (min_sums != NO_MINS)
                 multiply_mins(n_sub / 2, min_sums, &t[r], cs->x[c], to);
+        }
+    }
+}
+
+/* Quants times scales in int16. */
+MATH_INLINE void multiply_wide_256(int n_tiles, int n, const struct tile_q16 *t, const struct columns *cs,
+                                   struct sums *s)
+{
+    __m256i total[MAX_TILES][COLUMN_GROUP];
+    for (int c = 0; c < n; c++)
+        for (int r = 0; r < n_tiles; r++)
+            total[r][c] = _mm256_setzero_si256();
+    for (int v = 0; v < TILE_K / 2; v++) {
+        __m256i w[MAX_TILES];
+        for (int r = 0; r < n_tiles; r++)
+            w[r] = load_q(t[r].q[v]);
+        UNROLL for (int c = 0; c < n; c++)
+        {
+            const __m256i x = broadcast_i32(cs->wide[c] + 2 * v);
+            for (int r = 0; r < n_tiles; r++)
+                total[r][c] = in_order(_mm256_add_epi32(total[r][c], _mm256_madd_epi16(w[r], x)));
+        }
+    }
+    for (int c = 0; c < n; c++) {
+        const __m256 dx = broadcast_f32(cs->x[c] + offsetof(struct act_block_256, d));
+        for (int r = 0; r < n_tiles; r++) {
+            struct sums *to = &s[c * MAX_TILES + r];
+            const __m256 d = _mm256_mul_ps(_mm256_load_ps(t[r].d[0]), dx);
+            _mm256_store_ps(to->acc,
+                            _mm256_fmadd_ps(d, _mm256_cvtepi32_ps(total[r][c]), _mm256_load_ps(to->acc)));
         }
     }
 }
@@ -351,6 +406,8 @@ MATH_INLINE void multiply_floats(int n_tiles, int n, const struct tile_f32 *t, i
 #define BODY_Q4_K(r, n, f) multiply_256(r, n, 32, 8, false, AT_256(sum32), t + f, &cs, s + f)
 #define BODY_Q5_K(r, n, f) multiply_256(r, n, 32, 4, false, AT_256(sum32), t + f, &cs, s + f)
 #define BODY_Q6_K(r, n, f) multiply_256(r, n, 16, 4, true, NO_MINS, t + f, &cs, s + f)
+#define BODY_NVFP4(r, n, f) multiply_halves(r, n, t + f, k, &cs, s + f)
+#define BODY_WIDE(r, n, f) multiply_wide_256(r, n, t + f, &cs, s + f)
 #define BODY_F32(r, n, f) multiply_floats(r, n, t + f, k, &cs, s + f)
 
 MULTIPLY(multiply_q4_0, struct tile_q8, PREPARE_NOTHING, BODY_Q4_0)
@@ -363,6 +420,8 @@ MULTIPLY(multiply_q3_k, struct tile_q8, PREPARE_Q3_K, BODY_Q3_K)
 MULTIPLY(multiply_q4_k, struct tile_q8, PREPARE_NOTHING, BODY_Q4_K)
 MULTIPLY(multiply_q5_k, struct tile_q8, PREPARE_NOTHING, BODY_Q5_K)
 MULTIPLY(multiply_q6_k, struct tile_q8, PREPARE_Q6_K, BODY_Q6_K)
+MULTIPLY(multiply_nvfp4, struct tile_q8, PREPARE_NOTHING, BODY_NVFP4)
+MULTIPLY(multiply_wide, struct tile_q16, PREPARE_Q8_0, BODY_WIDE)
 
 DECLARE_MULTIPLY(multiply_f32)
 {

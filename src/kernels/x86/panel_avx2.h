@@ -14,7 +14,10 @@
  *   Q5_0        8 vectors, begun at -16 times the sum of their activations, so that the final value is that of
  *               weights within [-16, 15]: 16 x 16 x 127 = 32,512
  *   Q6_K        4 vectors, begun at -32 times theirs: 8 x 32 x 127 = 32,512
- * Q8_0's bytes are too large for pairs: they are widened to int16 and multiplied by vpmaddwd. */
+ *   NVFP4       4 vectors: 8 x 24 x 127 = 24,384
+ * The bytes of Q8_0 and IQ4_NL are too large for pairs: they are widened to int16 and multiplied by vpmaddwd. So are
+ * those of IQ1, IQ2, IQ3 and IQ4_XS, whose scales are then multiplied in: at most 32 x 127 = 4,064, and a block's sum
+ * 256 x 4,064 x 127 = 1.3e8. */
 #ifndef HASTEN_KERNELS_X86_PANEL_AVX2_H
 #define HASTEN_KERNELS_X86_PANEL_AVX2_H
 #include "kernels/kernels.h"
@@ -27,12 +30,12 @@
 struct tile_q8 {
     uint8_t q[TILE_K / 4][32];       /* [k / 4][row][k % 4], unsigned */
     float d[8][TILE_ROWS];           /* per 32-block, or d[0] for a 256-block */
-    float m[8][TILE_ROWS];           /* m, or m[0] = dmin */
+    float m[8][TILE_ROWS];           /* m, or m[0] = dmin; NVFP4: d of the second half of a 32-block */
     int16_t scale[16][TILE_ROWS][2]; /* per sub-block of 32 or 16, twice, as vpmaddwd wants it */
     int16_t min[8][TILE_ROWS][2];    /* mins of two neighbouring sub-blocks */
 } __attribute__((aligned(64)));
 
-/* 8 rows x 256 k of Q8_0. */
+/* 8 rows x 256 k of Q8_0 and IQ4_NL; of IQ1, IQ2, IQ3 and IQ4_XS, times the scales, with d[0]. */
 struct tile_q16 {
     int16_t q[TILE_K / 2][TILE_ROWS][2]; /* [k / 2][row][k % 2] */
     float d[8][TILE_ROWS];
@@ -88,6 +91,20 @@ DECLARE_UNPACK(unpack_q3_k);
 DECLARE_UNPACK(unpack_q4_k);
 DECLARE_UNPACK(unpack_q5_k);
 DECLARE_UNPACK(unpack_q6_k);
+/* unpack_iq_avx2.c */
+DECLARE_UNPACK(unpack_iq4_nl);
+DECLARE_UNPACK(unpack_iq4_xs);
+DECLARE_UNPACK(unpack_mxfp4);
+DECLARE_UNPACK(unpack_nvfp4);
+DECLARE_UNPACK(unpack_iq2_xxs);
+DECLARE_UNPACK(unpack_iq2_xs);
+DECLARE_UNPACK(unpack_iq2_s);
+DECLARE_UNPACK(unpack_iq3_xxs);
+DECLARE_UNPACK(unpack_iq3_s);
+DECLARE_UNPACK(unpack_iq1_s);
+DECLARE_UNPACK(unpack_iq1_m);
+DECLARE_UNPACK(unpack_tq1_0);
+DECLARE_UNPACK(unpack_tq2_0);
 
 #define DECLARE_MULTIPLY(name)                                                                               \
     void name##_avx2(const void *tiles, int n_tiles, int64_t k, const uint8_t *x, size_t stride, int64_t n,  \
@@ -103,5 +120,7 @@ DECLARE_MULTIPLY(multiply_q3_k);
 DECLARE_MULTIPLY(multiply_q4_k);
 DECLARE_MULTIPLY(multiply_q5_k);
 DECLARE_MULTIPLY(multiply_q6_k);
+DECLARE_MULTIPLY(multiply_nvfp4);
+DECLARE_MULTIPLY(multiply_wide);
 
 #endif

@@ -488,12 +488,16 @@ UNPACK(mxfp4)
     }
 }
 
-/* As exponent and mantissa of f32 these bytes are 2^120 too small, the subnormal ones too. */
+/* Exponent 0: the mantissa times 2^-10. */
 MATH_INLINE __m512 halves_of_ue4m3(__m512i x)
 {
+    const __m512i seven = _mm512_and_si512(x, _mm512_set1_epi32(0x7f));
+    const __m512i normal = _mm512_add_epi32(_mm512_slli_epi32(seven, 20), _mm512_set1_epi32(119 << 23));
+    const __mmask16 small = _mm512_cmplt_epi32_mask(seven, _mm512_set1_epi32(8));
     const __mmask16 number = _mm512_cmpneq_epi32_mask(x, _mm512_set1_epi32(0x7f));
-    const __m512i bits = _mm512_slli_epi32(_mm512_and_si512(x, _mm512_set1_epi32(0x7f)), 20);
-    return _mm512_maskz_mul_ps(number, _mm512_castsi512_ps(bits), _mm512_set1_ps(0x1p119f));
+    const __m512 d = _mm512_mask_mul_ps(_mm512_castsi512_ps(normal), small, _mm512_cvtepi32_ps(seven),
+                                        _mm512_set1_ps(0x1p-10f));
+    return _mm512_maskz_mov_ps(number, d);
 }
 
 /* Scales of the first and the second half of each 32: d and m. */
