@@ -29,8 +29,8 @@ static int sample(void *ctx, const float *logits, const struct hasten_logits_row
     const int32_t n = hasten_seq_length(r->seq);
     (void)rows, (void)n_rows, (void)n_vocab;
     engine_lap(r->e, ENGINE_OP_STEP);
-    r->sampled =
-        sampler_choose(r->sampler, &r->law, logits, hasten_seq_tokens(r->seq), n, n, &chosen, NULL, r->err);
+    r->sampled = sampler_choose(r->sampler, NULL, &r->law, logits, hasten_seq_tokens(r->seq), n, n, &chosen,
+                                NULL, r->err);
     engine_lap(r->e, ENGINE_OP_SAMPLING);
     return r->sampled != HASTEN_OK;
 }

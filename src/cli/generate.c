@@ -21,8 +21,8 @@ static int pick_token(void *ctx, const float *logits, const struct hasten_logits
     (void)rows;
     struct pick *p = ctx;
     const float *row = logits + (int64_t)(n_rows - 1) * n_vocab;
-    p->status = sampler_choose(p->law->sampler, &p->law->settings, row, p->path->ids, p->path->n, p->path->n,
-                               &p->chosen, p->law->logprobs ? p->top : NULL, p->err);
+    p->status = sampler_choose(p->law->sampler, p->law->memory, &p->law->settings, row, p->path->ids,
+                               p->path->n, p->path->n, &p->chosen, p->law->logprobs ? p->top : NULL, p->err);
     p->done = true;
     return 0;
 }
@@ -49,6 +49,7 @@ static hasten_status prefill(struct session *s, const struct tokens *ids, struct
     while (keep < have && keep < n - 1 && held[keep] == ids->ids[keep])
         keep++;
     hasten_status st = keep < have ? hasten_seq_truncate(s->seq, keep, err) : HASTEN_OK;
+    sampler_memory_truncate(pick->law->memory, keep);
     uint64_t t0 = clock_now_ns();
     out->cached_n = keep;
     out->prompt_n = n;

@@ -8,10 +8,11 @@
 /* Options of the group "Sampling:". NaN and -1 mean: not given. */
 struct sample_args {
     float temperature, top_p, min_p, repeat_penalty, presence_penalty, frequency_penalty;
-    int32_t top_k, penalty_last_n, n_logprobs, n_predict;
+    float typical_p, xtc_probability, xtc_threshold, dry_multiplier, dry_base, mirostat_tau, mirostat_eta;
+    int32_t top_k, penalty_last_n, dry_allowed_length, dry_last_n, mirostat, n_logprobs, n_predict;
     uint64_t seed;
     bool ignore_eos;
-    struct option_list bias, stops;
+    struct option_list bias, stops, breakers;
 };
 void sample_args_init(struct sample_args *a);
 struct option_group sample_group(struct sample_args *a);
@@ -20,8 +21,10 @@ struct option_group sample_group(struct sample_args *a);
  * tokens forbidden by --ignore-eos; a seed from the system when none was given. Zero-initialise. */
 struct sampling {
     struct sampler *sampler;
+    struct sampler_memory *memory; /* of the session's sequence; NULL without mirostat */
     struct sampler_settings settings;
     struct logit_bias *bias;
+    uint8_t *breakers; /* [n_vocab], NULL without DRY */
     struct gguf_str *stops;
     int n_stops;
     int32_t n_predict; /* -1: no bound */

@@ -6,6 +6,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,6 +23,27 @@ static const struct option_def sample_defs[] = {
      "keep the likeliest with X of the mass; 1: off [0.95]"},
     {"min-p", NULL, OPT_FLOAT, AT(min_p), 0, 1, NULL, "X",
      "keep those with X of the best's probability [0.05]"},
+    {"typical", "typical-p", OPT_FLOAT, AT(typical_p), OPT_ABOVE_ZERO, 1, NULL, "X",
+     "keep the most typical with X of the mass; 1: off [1]"},
+    {"xtc-probability", NULL, OPT_FLOAT, AT(xtc_probability), 0, 1, NULL, "X",
+     "how often top choices are excluded; 0: never [0]"},
+    {"xtc-threshold", NULL, OPT_FLOAT, AT(xtc_threshold), 0, 1, NULL, "X",
+     "XTC: top choices have X of the mass; above 0.5: off [0.1]"},
+    {"mirostat", NULL, OPT_INT, AT(mirostat), 0, 2, NULL, "N",
+     "hold surprise, version 1 or 2, instead of top-k to XTC [0]"},
+    {"mirostat-tau", "mirostat-ent", OPT_FLOAT, AT(mirostat_tau), OPT_ABOVE_ZERO, 1e6, NULL, "X",
+     "mirostat: the surprise to hold, in bits [5]"},
+    {"mirostat-eta", "mirostat-lr", OPT_FLOAT, AT(mirostat_eta), 0, 1, NULL, "X",
+     "mirostat: how fast its bound follows [0.1]"},
+    {"dry-multiplier", NULL, OPT_FLOAT, AT(dry_multiplier), 0, 1e6, NULL, "X",
+     "subtract X * base^(n - allowed) from what repeats n tokens; 0: off [0]"},
+    {"dry-base", NULL, OPT_FLOAT, AT(dry_base), 1, 1e6, NULL, "X", "DRY: the base [1.75]"},
+    {"dry-allowed-length", NULL, OPT_INT, AT(dry_allowed_length), 1, 1 << 24, NULL, "N",
+     "DRY: the shortest repetition to lower [2]"},
+    {"dry-penalty-last-n", NULL, OPT_INT, AT(dry_last_n), -1, 1 << 24, NULL, "N",
+     "DRY: tokens to look at; -1: all [-1]"},
+    {"dry-sequence-breaker", NULL, OPT_LIST, AT(breakers), 0, 0, NULL, "TEXT",
+     "DRY: tokens with TEXT end a sequence; none: no breakers; repeatable [newline : \" *]"},
     {"repeat-penalty", NULL, OPT_FLOAT, AT(repeat_penalty), OPT_ABOVE_ZERO, 1e6, NULL, "X",
      "divide seen tokens' logits; 1: off [1]"},
     {"presence-penalty", NULL, OPT_FLOAT, AT(presence_penalty), -1e6, 1e6, NULL, "X", "subtract if seen [0]"},
@@ -45,6 +67,16 @@ void sample_args_init(struct sample_args *a)
                               .repeat_penalty = NAN,
                               .presence_penalty = NAN,
                               .frequency_penalty = NAN,
+                              .typical_p = NAN,
+                              .xtc_probability = NAN,
+                              .xtc_threshold = NAN,
+                              .dry_multiplier = NAN,
+                              .dry_base = NAN,
+                              .mirostat_tau = NAN,
+                              .mirostat_eta = NAN,
+                              .dry_allowed_length = -1,
+                              .dry_last_n = -2,
+                              .mirostat = -1,
                               .top_k = -1,
                               .penalty_last_n = -2,
                               .n_logprobs = -1,
@@ -70,15 +102,27 @@ static hasten_status file_count(const struct gguf *g, const char *key, int32_t *
 
 static hasten_status from_file(const struct gguf *g, struct sampler_settings *p, struct hasten_error *err)
 {
-    hasten_status st = gguf_opt_f32(g, "general.sampling.temp", &p->temperature, err);
+    const struct {
+        const char *key;
+        float *value;
+    } numbers[] = {
+        {"temp", &p->temperature},
+        {"top_p", &p->top_p},
+        {"min_p", &p->min_p},
+        {"penalty_repeat", &p->repeat_penalty},
+        {"xtc_probability", &p->xtc_probability},
+        {"xtc_threshold", &p->xtc_threshold},
+        {"mirostat_tau", &p->mirostat_tau},
+        {"mirostat_eta", &p->mirostat_eta},
+    };
+    hasten_status st = file_count(g, "general.sampling.top_k", &p->top_k, err);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers && !st; i++) {
+        char key[64];
+        snprintf(key, sizeof key, "general.sampling.%s", numbers[i].key);
+        st = gguf_opt_f32(g, key, numbers[i].value, err);
+    }
     if (!st)
-        st = file_count(g, "general.sampling.top_k", &p->top_k, err);
-    if (!st)
-        st = gguf_opt_f32(g, "general.sampling.top_p", &p->top_p, err);
-    if (!st)
-        st = gguf_opt_f32(g, "general.sampling.min_p", &p->min_p, err);
-    if (!st)
-        st = gguf_opt_f32(g, "general.sampling.penalty_repeat", &p->repeat_penalty, err);
+        st = file_count(g, "general.sampling.mirostat", &p->mirostat, err);
     if (!st)
         st = file_count(g, "general.sampling.penalty_last_n", &p->penalty_last_n, err);
     return st;
@@ -95,6 +139,13 @@ static void from_options(struct sampler_settings *p, const struct sample_args *a
     from_option(&p->temperature, a->temperature);
     from_option(&p->top_p, a->top_p);
     from_option(&p->min_p, a->min_p);
+    from_option(&p->typical_p, a->typical_p);
+    from_option(&p->xtc_probability, a->xtc_probability);
+    from_option(&p->xtc_threshold, a->xtc_threshold);
+    from_option(&p->dry_multiplier, a->dry_multiplier);
+    from_option(&p->dry_base, a->dry_base);
+    from_option(&p->mirostat_tau, a->mirostat_tau);
+    from_option(&p->mirostat_eta, a->mirostat_eta);
     from_option(&p->repeat_penalty, a->repeat_penalty);
     from_option(&p->presence_penalty, a->presence_penalty);
     from_option(&p->frequency_penalty, a->frequency_penalty);
@@ -102,6 +153,12 @@ static void from_options(struct sampler_settings *p, const struct sample_args *a
         p->top_k = a->top_k;
     if (a->penalty_last_n >= -1)
         p->penalty_last_n = a->penalty_last_n;
+    if (a->dry_allowed_length >= 1)
+        p->dry_allowed_length = a->dry_allowed_length;
+    if (a->dry_last_n >= -1)
+        p->dry_last_n = a->dry_last_n;
+    if (a->mirostat >= 0)
+        p->mirostat = a->mirostat;
     if (a->n_logprobs >= 0)
         p->n_logprobs = a->n_logprobs;
 }
@@ -144,6 +201,35 @@ static hasten_status take_biases(const struct sample_args *a, const struct sessi
     out->settings.bias = out->bias;
     out->settings.n_bias = n;
     return HASTEN_OK;
+}
+
+/* DRY's breakers: the tokens in whose text one of the given texts stands. The usual ones when none is given. */
+static hasten_status take_breakers(const struct sample_args *a, const struct session *s, struct sampling *out,
+                                   struct hasten_error *err)
+{
+    static const char *const usual[] = {"\n", ":", "\"", "*"};
+    const char *const *texts = a->breakers.n ? a->breakers.items : usual;
+    const int n = a->breakers.n ? a->breakers.n : (int)(sizeof usual / sizeof *usual);
+    const int32_t n_vocab = hasten_model_n_vocab(s->model), n_text = vocab_size(s->vocab);
+    struct buf bytes = {0};
+    if (n == 1 && strcmp(texts[0], "none") == 0)
+        return HASTEN_OK;
+    for (int i = 0; i < n; i++)
+        if (!texts[i][0])
+            return error_set(err, HASTEN_ERR_USAGE,
+                             "option --dry-sequence-breaker: an empty text (expected one, or 'none')");
+    out->breakers = mem_calloc((size_t)n_vocab, 1);
+    hasten_status st =
+        out->breakers ? HASTEN_OK : error_set(err, HASTEN_ERR_MEMORY, "sampling: out of memory");
+    for (int32_t id = 0; id < n_vocab && id < n_text && !st; id++) {
+        buf_clear(&bytes);
+        st = vocab_token_bytes(s->vocab, id, false, &bytes, err);
+        for (int i = 0; i < n && !st && bytes.len; i++)
+            out->breakers[id] |= memmem(bytes.data, bytes.len, texts[i], strlen(texts[i])) != NULL;
+    }
+    buf_free(&bytes);
+    out->settings.dry_breakers = out->breakers;
+    return st;
 }
 
 /* The detokeniser has the same bounds; here they are a wrong option. */
@@ -189,6 +275,10 @@ hasten_status sampling_open(const struct sample_args *a, const struct option_gro
         st = take_biases(a, s, out, err);
     if (!st)
         st = take_stops(a, out, err);
+    if (!st && out->settings.dry_multiplier > 0)
+        st = take_breakers(a, s, out, err);
+    if (!st && out->settings.mirostat)
+        st = sampler_memory_open(&out->memory, err);
     if (!st)
         st = sampler_check(&out->settings, hasten_model_n_vocab(s->model), err);
     if (!st)
@@ -201,7 +291,9 @@ hasten_status sampling_open(const struct sample_args *a, const struct option_gro
 void sampling_close(struct sampling *s)
 {
     sampler_close(s->sampler);
+    sampler_memory_close(s->memory);
     mem_free(s->bias);
+    mem_free(s->breakers);
     mem_free(s->stops);
     *s = (struct sampling){0};
 }

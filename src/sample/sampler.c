@@ -1,9 +1,8 @@
-/* Plain sampling (sampler.h says the law). What this file owns: turning one row of logits into one token by the steps
+/* The sampler (sampler.h says the law). What this file owns: turning one row of logits into one token by the steps
  * of the law in their order. How each is done cheaply and still exactly: select.c, top_p.c, race.c, over the vector
- * passes of kernels/row.h.
+ * passes of kernels/row.h; DRY, typical and XTC, mirostat: dry.c, filters.c, mirostat.c.
  *
- * What it does not do: grammar masks, DRY, XTC, mirostat (their files come later, before or after the steps here); it
- * keeps nothing between calls. */
+ * What it does not do: grammar masks (after the bias, once they exist); it keeps nothing between calls. */
 #include "base/cpu.h"
 #include "base/limits.h"
 #include "base/mem.h"
@@ -101,9 +100,11 @@ static void apply_bias(struct sampler *s, const struct sampler_settings *p)
 /* min-p as a bound on the logit: keep l with l - max >= log(min_p). */
 static struct ahead min_p_set(float min_p, float max)
 {
-    if (min_p <= 0)
-        return AHEAD_ALL;
-    double bound = (double)max + log_f64((double)min_p);
+    return min_p <= 0 ? AHEAD_ALL : at_least_set((double)max + log_f64((double)min_p));
+}
+
+struct ahead at_least_set(double bound)
+{
     float f = finite_f32(bound);
     if ((double)f < bound)
         f = nextafterf(f, INFINITY); /* the smallest float that is not below the bound */
@@ -120,14 +121,13 @@ static int32_t choose_from_list(struct sampler *s, struct race *r, struct ahead 
     return race_list(r, s->cand, n);
 }
 
-static int32_t choose(struct sampler *s, const struct sampler_settings *p, int64_t position, int32_t argmax,
-                      float max)
+int32_t choose_plain(struct sampler *s, const struct sampler_settings *p, int64_t position, float max)
 {
-    if (p->temperature <= 0)
-        return argmax;
     struct race r = {.p = p, .position = position, .max = max};
     struct ahead min_p = min_p_set(p->min_p, max), set = AHEAD_ALL;
     int64_t k = p->top_k > 0 && p->top_k < s->n_vocab ? p->top_k : s->n_vocab;
+    if (p->typical_p < 1.0f || p->xtc_probability > 0)
+        return race_filtered(s, &r, k);
     if (k <= SELECT_LIST_MAX && k < s->n_vocab)
         return choose_from_list(s, &r, min_p);
     if (k < s->n_vocab)
@@ -140,8 +140,7 @@ static int32_t choose(struct sampler *s, const struct sampler_settings *p, int64
 
 /* ---- log-probabilities -------------------------------------------------------------------------------- */
 
-/* log of the sum of exp(logit - max) over all tokens. */
-static double log_sum_exp(const struct sampler *s, float max)
+double log_sum_exp(const struct sampler *s, float max)
 {
     struct row_sum sum = {.max = max};
     sum_of_set(&s->all, AHEAD_ALL, &sum);
@@ -171,16 +170,44 @@ static hasten_status check_path(const struct sampler *s, const int32_t *path, in
                      (int)path[i], (long long)i, (int)s->n_vocab - 1);
 }
 
-hasten_status sampler_choose(struct sampler *sampler, const struct sampler_settings *p, const float *logits,
-                             const int32_t *path, int64_t n_path, int64_t position,
-                             struct token_logprob *chosen, struct token_logprob *top,
-                             struct hasten_error *err)
+/* Penalties, DRY and bias, on a copy of the row. argmax -1: nothing is left. */
+static hasten_status change_row(struct sampler *s, const struct sampler_settings *p, const int32_t *path,
+                                int64_t n_path, int32_t *argmax, float *max, struct hasten_error *err)
 {
-    struct sampler *s = sampler;
+    hasten_status st = HASTEN_OK;
+    if (penalties_on(p))
+        apply_penalties(s, p, path, n_path);
+    if (dry_on(p, n_path))
+        st = dry_apply(s, p, path, n_path, err);
+    apply_bias(s, p);
+    s->pass->maxima(s->copy, s->n_blocks, s->block_max);
+    *argmax = best_place(&s->all, max);
+    return st;
+}
+
+static hasten_status no_finite(const struct sampler *s, int64_t position, bool forbidden,
+                               struct hasten_error *err)
+{
+    if (forbidden)
+        return error_set(err, HASTEN_ERR_NON_FINITE, "sampling: position %lld: the bias forbids every token",
+                         (long long)position);
+    return error_set(err, HASTEN_ERR_NON_FINITE,
+                     "sampling: position %lld has no finite logit (expected at least one of %d)",
+                     (long long)position, (int)s->n_vocab);
+}
+
+hasten_status sampler_choose(struct sampler *s, struct sampler_memory *memory,
+                             const struct sampler_settings *p, const float *logits, const int32_t *path,
+                             int64_t n_path, int64_t position, struct token_logprob *chosen,
+                             struct token_logprob *top, struct hasten_error *err)
+{
     hasten_status st = check_path(s, path, n_path, err);
+    if (!st && p->mirostat && !memory)
+        st = error_set(err, HASTEN_ERR_USAGE,
+                       "sampling: mirostat without a memory (expected one per sequence)");
     if (st)
         return st;
-    const bool changes = penalties_on(p) || p->n_bias > 0;
+    const bool changes = penalties_on(p) || dry_on(p, n_path) || p->n_bias > 0;
     float max = 0, own_max = 0;
     double lse = 0;
     if (changes && !top)
@@ -189,29 +216,25 @@ hasten_status sampler_choose(struct sampler *sampler, const struct sampler_setti
         take_row(s, logits);
     int32_t argmax = best_place(&s->all, &max);
     if (argmax < 0)
-        return error_set(err, HASTEN_ERR_NON_FINITE,
-                         "sampling: position %lld has no finite logit (expected at least one of %d)",
-                         (long long)position, (int)s->n_vocab);
+        return no_finite(s, position, false, err);
     if (top) {
         own_max = max;
         lse = log_sum_exp(s, max);
         report_top(s, p->n_logprobs, max, lse, top);
-    }
-    if (changes) {
-        if (top)
+        if (changes)
             copy_row(s, logits);
-        if (penalties_on(p))
-            apply_penalties(s, p, path, n_path);
-        apply_bias(s, p);
-        s->pass->maxima(s->copy, s->n_blocks, s->block_max);
-        argmax = best_place(&s->all, &max);
     }
-    if (argmax < 0)
-        return error_set(err, HASTEN_ERR_NON_FINITE, "sampling: position %lld: the bias forbids every token",
-                         (long long)position);
-    chosen->id = choose(s, p, position, argmax, max);
+    if (changes)
+        st = change_row(s, p, path, n_path, &argmax, &max, err);
+    if (st || argmax < 0)
+        return st ? st : no_finite(s, position, true, err);
+    chosen->id = argmax;
+    if (p->temperature > 0 && p->mirostat)
+        st = mirostat_choose(s, memory, p, path, n_path, position, max, &chosen->id, err);
+    else if (p->temperature > 0)
+        chosen->id = choose_plain(s, p, position, max);
     chosen->logprob = top ? (float)((double)logits[chosen->id] - (double)own_max - lse) : NAN;
-    return HASTEN_OK;
+    return st;
 }
 
 hasten_status sampler_open(int32_t n_vocab, struct sampler **out, struct hasten_error *err)
@@ -252,5 +275,6 @@ void sampler_close(struct sampler *s)
     mem_free(s->counts);
     mem_free(s->cand);
     mem_free(s->tmp);
+    mem_free(s->match);
     mem_free(s);
 }

@@ -35,6 +35,8 @@ struct sampler {
     int32_t *counts;  /* [n_vocab], zero between calls */
     uint64_t *cand;   /* [n_blocks * 64]: candidates, see pack() */
     uint64_t *tmp;    /* [n_blocks * 64] */
+    int32_t *match;   /* [cap_match]: DRY's lengths, grown to the longest path seen */
+    int64_t cap_match;
     /* Gathered tokens. */
     float near_row[SELECT_NEAR_MAX], near_max[SELECT_NEAR_MAX / ROW_BLOCK];
     int32_t near_ids[SELECT_NEAR_MAX];
@@ -139,6 +141,8 @@ int32_t race_list(struct race *r, const uint64_t *cand, int64_t n);
 
 /* ---- top_p.c -------------------------------------------------------------------------------------------- */
 
+/* s->exps[0, n) = exp(logit - max) of the first n sorted candidates; returns their sum, added in order. */
+double exps_of_list(struct sampler *s, int64_t n, float max);
 /* How many of the first n sorted candidates in s->cand top-p keeps: the shortest beginning with at least top_p of
  * their sum. */
 int64_t top_p_of_list(struct sampler *s, int64_t n, float top_p, float max);
@@ -146,5 +150,33 @@ int64_t top_p_of_list(struct sampler *s, int64_t n, float top_p, float max);
 void sum_of_set(const struct view *v, struct ahead set, struct row_sum *sum);
 /* The id of the winner among what top-p keeps of `set` (all tokens, or the first k) and min-p keeps of that. */
 int32_t race_top_p(struct sampler *s, struct race *r, struct ahead set, int64_t k, struct ahead min_p);
+
+/* ---- filters.c: sets that are no beginning of the order --------------------------------------------------- */
+
+/* The id of the winner among what top-k (the first k), typical, top-p, min-p and XTC keep. */
+int32_t race_filtered(struct sampler *s, struct race *r, int64_t k);
+
+/* ---- dry.c -------------------------------------------------------------------------------------------------- */
+
+bool dry_on(const struct sampler_settings *p, int64_t n_path);
+/* Lowers s->copy. HASTEN_ERR_MEMORY. */
+hasten_status dry_apply(struct sampler *s, const struct sampler_settings *p, const int32_t *path,
+                        int64_t n_path, struct hasten_error *err);
+
+/* ---- mirostat.c --------------------------------------------------------------------------------------------- */
+
+/* The token that the bound at this position and the race choose; the memory learns from it. */
+hasten_status mirostat_choose(struct sampler *s, struct sampler_memory *m, const struct sampler_settings *p,
+                              const int32_t *path, int64_t n_path, int64_t position, float max, int32_t *id,
+                              struct hasten_error *err);
+
+/* ---- sampler.c ---------------------------------------------------------------------------------------------- */
+
+/* log of the sum of exp(logit - max) over all tokens of the row. */
+double log_sum_exp(const struct sampler *s, float max);
+/* Top-k ... XTC, temperature > 0 and the race. */
+int32_t choose_plain(struct sampler *s, const struct sampler_settings *p, int64_t position, float max);
+/* The tokens with logit >= bound. */
+struct ahead at_least_set(double bound);
 
 #endif

@@ -41,16 +41,22 @@ void sum_of_set(const struct view *v, struct ahead set, struct row_sum *sum)
     add_blocks(v, b0 + 1, v->n_blocks, nextafterf(set.value, INFINITY), sum);
 }
 
-int64_t top_p_of_list(struct sampler *s, int64_t n, float top_p, float max)
+double exps_of_list(struct sampler *s, int64_t n, float max)
 {
+    double sum = 0;
     for (int64_t i = 0; i < n; i++)
         s->exps[i] = pack_value(s->cand[i]);
     for (int64_t i = n; i % ROW_LANES; i++)
         s->exps[i] = max;
     s->pass->exps(s->exps, (n + ROW_LANES - 1) / ROW_LANES * ROW_LANES, max, s->exps);
-    double sum = 0, have = 0;
     for (int64_t i = 0; i < n; i++)
         sum += (double)s->exps[i];
+    return sum;
+}
+
+int64_t top_p_of_list(struct sampler *s, int64_t n, float top_p, float max)
+{
+    double sum = exps_of_list(s, n, max), have = 0;
     for (int64_t i = 0; i < n; i++) {
         have += (double)s->exps[i];
         if (have >= (double)top_p * sum)

@@ -92,7 +92,8 @@ static int ascending(const void *a, const void *b)
 static double measure(struct sampler *sampler, const struct kind *k, const float *rows, const int32_t *path,
                       const struct logit_bias *bias, double *quiet)
 {
-    struct sampler_settings s = {.temperature = k->temperature,
+    struct sampler_settings s = {.typical_p = 1,
+                                 .temperature = k->temperature,
                                  .top_k = k->top_k,
                                  .top_p = k->top_p,
                                  .min_p = k->min_p,
@@ -108,8 +109,8 @@ static double measure(struct sampler *sampler, const struct kind *k, const float
     double us[PASSES * ROWS], best[ROWS];
     for (int i = 0; i < PASSES * ROWS; i++) {
         uint64_t t0 = clock_now_ns();
-        hasten_status st = sampler_choose(sampler, &s, rows + (size_t)(i % ROWS) * N, path, N_PATH, 100 + i,
-                                          &t, k->n_logprobs < 0 ? NULL : top, &err);
+        hasten_status st = sampler_choose(sampler, NULL, &s, rows + (size_t)(i % ROWS) * N, path, N_PATH,
+                                          100 + i, &t, k->n_logprobs < 0 ? NULL : top, &err);
         us[i] = (double)(clock_now_ns() - t0) / 1e3;
         best[i % ROWS] = i < ROWS || us[i] < best[i % ROWS] ? us[i] : best[i % ROWS];
         if (st) {

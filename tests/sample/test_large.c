@@ -44,22 +44,22 @@ static float value(enum shape shape, uint32_t i)
 
 /* temperature, top_k, top_p, min_p */
 static const struct sampler_settings kinds[] = {
-    {.temperature = 0, .top_p = 1},
-    {.temperature = 0.8f, .top_k = 40, .top_p = 0.95f, .min_p = 0.05f},
-    {.temperature = 1, .top_p = 1},
-    {.temperature = 5, .top_p = 1},
-    {.temperature = 1, .top_p = 1, .min_p = 0.05f},
-    {.temperature = 1, .top_p = 0.95f},
-    {.temperature = 1, .top_p = 0.5f},
-    {.temperature = 0.3f, .top_p = 0.9f},
-    {.temperature = 5, .top_p = 0.9f},
-    {.temperature = 5, .top_p = 0.9f, .min_p = 0.01f},
-    {.temperature = 50, .top_p = 0.999f},
-    {.temperature = 1, .top_k = 1000, .top_p = 0.8f},
-    {.temperature = 5, .top_k = 2000, .top_p = 1},
-    {.temperature = 5, .top_k = 2000, .top_p = 0.7f, .min_p = 0.001f},
-    {.temperature = 3, .top_k = 20000, .top_p = 0.9f},
-    {.temperature = 3, .top_k = 39990, .top_p = 1},
+    {.typical_p = 1, .temperature = 0, .top_p = 1},
+    {.typical_p = 1, .temperature = 0.8f, .top_k = 40, .top_p = 0.95f, .min_p = 0.05f},
+    {.typical_p = 1, .temperature = 1, .top_p = 1},
+    {.typical_p = 1, .temperature = 5, .top_p = 1},
+    {.typical_p = 1, .temperature = 1, .top_p = 1, .min_p = 0.05f},
+    {.typical_p = 1, .temperature = 1, .top_p = 0.95f},
+    {.typical_p = 1, .temperature = 1, .top_p = 0.5f},
+    {.typical_p = 1, .temperature = 0.3f, .top_p = 0.9f},
+    {.typical_p = 1, .temperature = 5, .top_p = 0.9f},
+    {.typical_p = 1, .temperature = 5, .top_p = 0.9f, .min_p = 0.01f},
+    {.typical_p = 1, .temperature = 50, .top_p = 0.999f},
+    {.typical_p = 1, .temperature = 1, .top_k = 1000, .top_p = 0.8f},
+    {.typical_p = 1, .temperature = 5, .top_k = 2000, .top_p = 1},
+    {.typical_p = 1, .temperature = 5, .top_k = 2000, .top_p = 0.7f, .min_p = 0.001f},
+    {.typical_p = 1, .temperature = 3, .top_k = 20000, .top_p = 0.9f},
+    {.typical_p = 1, .temperature = 3, .top_k = 39990, .top_p = 1},
 };
 
 static void equals_the_naive_sampler(void **state)
@@ -78,7 +78,8 @@ static void equals_the_naive_sampler(void **state)
             s.repeat_penalty = 1;
             for (int64_t pos = 0; pos < 4; pos++) {
                 struct token_logprob t;
-                assert_int_equal(sampler_choose(sampler, &s, l, NULL, 0, pos, &t, NULL, &err), HASTEN_OK);
+                assert_int_equal(sampler_choose(sampler, NULL, &s, l, NULL, 0, pos, &t, NULL, &err),
+                                 HASTEN_OK);
                 int32_t want = naive_choose(&s, l, N, NULL, 0, pos);
                 if (t.id != want)
                     fail_msg("shape %d, kind %zu, position %d: %d, the naive sampler %d", shape, k, (int)pos,
@@ -101,11 +102,11 @@ static void the_edge_of_top_p(void **state)
     struct sampler *sampler;
     struct hasten_error err;
     int at_the_edge = 0;
-    struct sampler_settings s = {.temperature = 1, .top_p = 0.25f, .repeat_penalty = 1};
+    struct sampler_settings s = {.typical_p = 1, .temperature = 1, .top_p = 0.25f, .repeat_penalty = 1};
     assert_int_equal(sampler_open(SMALL, &sampler, &err), HASTEN_OK);
     for (int64_t pos = 0; pos < 2000; pos++) {
         struct token_logprob t;
-        assert_int_equal(sampler_choose(sampler, &s, l, NULL, 0, pos, &t, NULL, &err), HASTEN_OK);
+        assert_int_equal(sampler_choose(sampler, NULL, &s, l, NULL, 0, pos, &t, NULL, &err), HASTEN_OK);
         assert_int_equal(t.id, naive_choose(&s, l, SMALL, NULL, 0, pos));
         assert_true(t.id < 25);
         at_the_edge += t.id == 24;
@@ -122,14 +123,15 @@ static void logprobs(void **state)
     struct sampler *sampler;
     struct hasten_error err;
     struct token_logprob t, top[64];
-    struct sampler_settings s = {.temperature = 1, .top_p = 1, .repeat_penalty = 1, .n_logprobs = 64};
+    struct sampler_settings s = {
+        .typical_p = 1, .temperature = 1, .top_p = 1, .repeat_penalty = 1, .n_logprobs = 64};
     assert_non_null(l);
     assert_int_equal(sampler_open(N, &sampler, &err), HASTEN_OK);
     for (int shape = 0; shape < HOSTILE; shape++) {
         double sum = 0;
         for (uint32_t i = 0; i < N; i++)
             sum += exp((double)(l[i] = value(shape, i)));
-        assert_int_equal(sampler_choose(sampler, &s, l, NULL, 0, 3, &t, top, &err), HASTEN_OK);
+        assert_int_equal(sampler_choose(sampler, NULL, &s, l, NULL, 0, 3, &t, top, &err), HASTEN_OK);
         assert_float_equal(t.logprob, l[t.id] - (float)log(sum), 2e-6f);
         for (int i = 0; i < 64; i++) {
             assert_float_equal(top[i].logprob, l[top[i].id] - (float)log(sum), 2e-6f);

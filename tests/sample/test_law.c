@@ -39,7 +39,8 @@ static uint64_t seen(const struct sampler_settings *s, const float *logits, int3
     assert_int_equal(sampler_open(n, &sampler, &err), HASTEN_OK);
     for (int64_t pos = 0; pos < 4000; pos++) {
         struct token_logprob t;
-        assert_int_equal(sampler_choose(sampler, s, logits, path, n_path, pos, &t, NULL, &err), HASTEN_OK);
+        assert_int_equal(sampler_choose(sampler, NULL, s, logits, path, n_path, pos, &t, NULL, &err),
+                         HASTEN_OK);
         mask |= 1ull << t.id;
     }
     sampler_close(sampler);
@@ -53,7 +54,7 @@ static int32_t pick(const struct sampler_settings *s, const float *logits, int32
     struct hasten_error err;
     struct token_logprob t;
     assert_int_equal(sampler_open(n, &sampler, &err), HASTEN_OK);
-    assert_int_equal(sampler_choose(sampler, s, logits, path, n_path, 7, &t, NULL, &err), HASTEN_OK);
+    assert_int_equal(sampler_choose(sampler, NULL, s, logits, path, n_path, 7, &t, NULL, &err), HASTEN_OK);
     sampler_close(sampler);
     return t.id;
 }
@@ -196,7 +197,7 @@ static void hostile_rows(void **state)
     assert_int_equal(sampler_open(130, &sampler, &err), HASTEN_OK);
     for (int i = 0; i < 130; i++)
         l[i] = i % 2 ? NAN : -INFINITY;
-    assert_int_equal(sampler_choose(sampler, &s, l, NULL, 0, 5, &t, NULL, &err), HASTEN_ERR_NON_FINITE);
+    assert_int_equal(sampler_choose(sampler, NULL, &s, l, NULL, 0, 5, &t, NULL, &err), HASTEN_ERR_NON_FINITE);
     assert_non_null(strstr(err.message, "position 5"));
     l[129] = -3.4e38f; /* one finite logit among NaN, +inf, -inf is the choice, whatever the settings */
     l[0] = INFINITY;
@@ -204,16 +205,16 @@ static void hostile_rows(void **state)
         s.top_k = k;
         for (int p = 0; p < 2; p++) {
             s.top_p = p ? 0.5f : 1.0f;
-            assert_int_equal(sampler_choose(sampler, &s, l, NULL, 0, 5, &t, NULL, &err), HASTEN_OK);
+            assert_int_equal(sampler_choose(sampler, NULL, &s, l, NULL, 0, 5, &t, NULL, &err), HASTEN_OK);
             assert_int_equal(t.id, 129);
         }
     }
     struct logit_bias b = {129, -INFINITY};
     s.bias = &b;
     s.n_bias = 1;
-    assert_int_equal(sampler_choose(sampler, &s, l, NULL, 0, 5, &t, NULL, &err), HASTEN_ERR_NON_FINITE);
+    assert_int_equal(sampler_choose(sampler, NULL, &s, l, NULL, 0, 5, &t, NULL, &err), HASTEN_ERR_NON_FINITE);
     const int32_t path[] = {3, 130};
-    assert_int_equal(sampler_choose(sampler, &s, l, path, 2, 5, &t, NULL, &err), HASTEN_ERR_USAGE);
+    assert_int_equal(sampler_choose(sampler, NULL, &s, l, path, 2, 5, &t, NULL, &err), HASTEN_ERR_USAGE);
     assert_non_null(strstr(err.message, "130"));
     sampler_close(sampler);
 }
@@ -232,7 +233,7 @@ static void logprobs_are_the_models_own(void **state)
     s.n_bias = 1;
     s.n_logprobs = 3;
     assert_int_equal(sampler_open(4, &sampler, &err), HASTEN_OK);
-    assert_int_equal(sampler_choose(sampler, &s, l, NULL, 0, 5, &t, top, &err), HASTEN_OK);
+    assert_int_equal(sampler_choose(sampler, NULL, &s, l, NULL, 0, 5, &t, top, &err), HASTEN_OK);
     assert_int_equal(t.id, 1); /* the bias chose it, its log-probability is the model's */
     assert_float_equal(t.logprob, logf(0.1f), 1e-5);
     const int32_t ids[] = {2, 0, 3};
@@ -249,8 +250,8 @@ static void bad_settings_name_the_field(void **state)
     (void)state;
     struct logit_bias b[1] = {{4, 0}};
     struct logit_bias nan_bias[1] = {{1, NAN}};
-    struct sampler_settings s[17];
-    const char *field[17];
+    struct sampler_settings s[40];
+    const char *field[40];
     int n = 0;
 #define BAD(name, value) s[n] = plain(), s[n].name = value, field[n++] = #name
     BAD(temperature, -1);
@@ -262,6 +263,25 @@ static void bad_settings_name_the_field(void **state)
     BAD(top_p, NAN);
     BAD(min_p, -0.1f);
     BAD(min_p, 1.1f);
+    BAD(typical_p, 0);
+    BAD(typical_p, 1.01f);
+    BAD(typical_p, NAN);
+    BAD(xtc_probability, -0.1f);
+    BAD(xtc_probability, 1.1f);
+    BAD(xtc_threshold, -0.1f);
+    BAD(xtc_threshold, NAN);
+    BAD(dry_multiplier, -1);
+    BAD(dry_multiplier, INFINITY);
+    BAD(dry_base, 0.9f);
+    BAD(dry_base, NAN);
+    BAD(dry_allowed_length, 0);
+    BAD(dry_last_n, -2);
+    BAD(mirostat, 3);
+    BAD(mirostat, -1);
+    BAD(mirostat_tau, 0);
+    BAD(mirostat_tau, INFINITY);
+    BAD(mirostat_eta, -0.1f);
+    BAD(mirostat_eta, 1.1f);
     BAD(repeat_penalty, 0);
     BAD(presence_penalty, NAN);
     BAD(frequency_penalty, INFINITY);
@@ -271,6 +291,7 @@ static void bad_settings_name_the_field(void **state)
     s[n] = plain(), s[n].bias = b, s[n].n_bias = 1, field[n++] = "logit_bias";
     s[n] = plain(), s[n].bias = nan_bias, s[n].n_bias = 1, field[n++] = "logit_bias";
     struct hasten_error err;
+    assert_int_equal(n, 36);
     for (int i = 0; i < n; i++) {
         assert_int_equal(sampler_check(&s[i], 4, &err), HASTEN_ERR_USAGE);
         assert_non_null(strstr(err.message, field[i]));
@@ -297,11 +318,24 @@ static void equals_the_naive_sampler(void **state)
         int32_t path[40];
         for (int i = 0; i < 40; i++)
             path[i] = (int32_t)(next(&r) % (uint32_t)n);
+        uint8_t *breakers = calloc((size_t)n, 1);
+        for (int i = 0; i < 40; i++) /* paths that repeat themselves */
+            path[i] = next(&r) % 3 && i > 7 ? path[i - 1 - (int)(next(&r) % 2) * 4] : path[i];
+        breakers[next(&r) % (uint32_t)n] = 1;
         struct logit_bias b[3] = {{path[0], 2.5f}, {path[1], -1}, {path[0], -0.5f}};
         struct sampler_settings s = {.temperature = (float[]){0, 0.1f, 0.8f, 1, 3}[next(&r) % 5],
                                      .top_k = (int32_t[]){0, 1, 2, 40, 200, 4000}[next(&r) % 6],
                                      .top_p = (float[]){1, 0.95f, 0.5f, 0.01f}[next(&r) % 4],
                                      .min_p = (float[]){0, 0.05f, 0.5f, 1}[next(&r) % 4],
+                                     .typical_p = (float[]){1, 1, 0.9f, 0.3f}[next(&r) % 4],
+                                     .xtc_probability = (float[]){0, 0, 0.5f, 1}[next(&r) % 4],
+                                     .xtc_threshold = (float[]){0.1f, 0.02f, 0}[next(&r) % 3],
+                                     .dry_multiplier = (float[]){0, 0.8f, 2}[next(&r) % 3],
+                                     .dry_base = (float[]){1.75f, 1, 4}[next(&r) % 3],
+                                     .dry_allowed_length = 1 + (int32_t)(next(&r) % 3),
+                                     .dry_last_n = (int32_t[]){-1, 12, 0}[next(&r) % 3],
+                                     .dry_breakers = next(&r) % 2 ? breakers : NULL,
+                                     .mirostat_tau = 5,
                                      .repeat_penalty = (float[]){1, 1.3f, 0.7f}[next(&r) % 3],
                                      .presence_penalty = (float[]){0, 0.5f, -1}[next(&r) % 3],
                                      .frequency_penalty = (float[]){0, 0.2f}[next(&r) % 2],
@@ -317,7 +351,7 @@ static void equals_the_naive_sampler(void **state)
             struct token_logprob t;
             int64_t n_path = next(&r) % 41;
             int32_t want = naive_choose(&s, l, n, path, n_path, pos << 31);
-            hasten_status st = sampler_choose(sampler, &s, l, path, n_path, pos << 31, &t, NULL, &err);
+            hasten_status st = sampler_choose(sampler, NULL, &s, l, path, n_path, pos << 31, &t, NULL, &err);
             assert_int_equal(st, want < 0 ? HASTEN_ERR_NON_FINITE : HASTEN_OK);
             if (want >= 0 && t.id != want)
                 fail_msg("round %d: %d, the naive sampler %d", round, (int)t.id, (int)want);
@@ -325,6 +359,7 @@ static void equals_the_naive_sampler(void **state)
         }
         sampler_close(sampler);
         free(l);
+        free(breakers);
     }
     assert_int_equal(checked, 7200);
 }

@@ -48,7 +48,7 @@ static double chi_square(const struct sampler_settings *s, const float *l, int32
     for (int i = 0; i < 200000; i++) {
         struct token_logprob t;
         own.stream = by_stream ? (uint32_t)i : 0;
-        assert_int_equal(sampler_choose(sampler, &own, l, NULL, 0, by_stream ? 3 : i, &t, NULL, &err),
+        assert_int_equal(sampler_choose(sampler, NULL, &own, l, NULL, 0, by_stream ? 3 : i, &t, NULL, &err),
                          HASTEN_OK);
         count[t.id]++;
     }
@@ -97,9 +97,10 @@ static void independence(void **state)
             struct sampler_settings t = s;
             t.stream += kind == 1;
             t.seed += kind == 2;
-            assert_int_equal(sampler_choose(sampler, &s, l, NULL, 0, 2 * i, &a, NULL, &err), HASTEN_OK);
-            assert_int_equal(sampler_choose(sampler, &t, l, NULL, 0, 2 * i + (kind == 0), &b, NULL, &err),
-                             HASTEN_OK);
+            assert_int_equal(sampler_choose(sampler, NULL, &s, l, NULL, 0, 2 * i, &a, NULL, &err), HASTEN_OK);
+            assert_int_equal(
+                sampler_choose(sampler, NULL, &t, l, NULL, 0, 2 * i + (kind == 0), &b, NULL, &err),
+                HASTEN_OK);
             table[a.id][b.id]++;
         }
         for (int i = 0; i < 16; i++)
@@ -125,15 +126,15 @@ static void pure(void **state)
     const int32_t path[] = {4, 8, 15, 16, 23, 42};
     assert_int_equal(sampler_open(500, &sampler, &err), HASTEN_OK);
     for (int i = 0; i < 200; i++) {
-        assert_int_equal(sampler_choose(sampler, &s, l, path, 6, i, &t, NULL, &err), HASTEN_OK);
+        assert_int_equal(sampler_choose(sampler, NULL, &s, l, path, 6, i, &t, NULL, &err), HASTEN_OK);
         first[i] = t.id;
     }
     for (int i = 199; i >= 0; i--) {
         struct sampler_settings other = s;
         other.n_logprobs = 5;
         other.seed = 99;
-        sampler_choose(sampler, &other, l, path, 3, 2 * i, &t, top, &err);
-        assert_int_equal(sampler_choose(sampler, &s, l, path, 6, i, &t, NULL, &err), HASTEN_OK);
+        sampler_choose(sampler, NULL, &other, l, path, 3, 2 * i, &t, top, &err);
+        assert_int_equal(sampler_choose(sampler, NULL, &s, l, path, 6, i, &t, NULL, &err), HASTEN_OK);
         assert_int_equal(t.id, first[i]);
     }
     sampler_close(sampler);
@@ -170,13 +171,13 @@ static void large_vocabulary(void **state)
         s.min_p = kinds[k].min_p;
         s.top_k = kinds[k].top_k;
         for (int pos = 0; pos < 3; pos++) {
-            assert_int_equal(sampler_choose(sampler, &s, l, NULL, 0, pos, &t, NULL, &err), HASTEN_OK);
+            assert_int_equal(sampler_choose(sampler, NULL, &s, l, NULL, 0, pos, &t, NULL, &err), HASTEN_OK);
             assert_int_equal(t.id, naive_choose(&s, l, N, NULL, 0, pos));
         }
         uint64_t best = UINT64_MAX;
         for (int i = 0; i < 12; i++) {
             uint64_t t0 = clock_now_ns();
-            sampler_choose(sampler, &s, l, NULL, 0, i, &t, NULL, &err);
+            sampler_choose(sampler, NULL, &s, l, NULL, 0, i, &t, NULL, &err);
             uint64_t ns = clock_now_ns() - t0;
             best = ns < best ? ns : best;
         }
