@@ -59,6 +59,7 @@ int tiny_options_default(const char *family, uint64_t seed, struct tiny_options 
         out->n_head = 8;
         out->window = 48;
         out->context = 131072;
+        out->expert_type = "MXFP4";
         out->n_expert = 5;
         out->d_expert = 64;
         return 0;
@@ -356,11 +357,12 @@ static const struct quant_type *next_type(struct maker *m, const char *wanted, i
                                    QUANT_Q5_0, QUANT_Q5_K, QUANT_Q4_1, QUANT_Q3_K, QUANT_BF16,
                                    QUANT_Q5_1, QUANT_Q2_K, QUANT_F32};
     const uint32_t n_ids = sizeof ids / sizeof ids[0];
-    int mix = strcmp(wanted, "mix") == 0;
-    for (uint32_t i = 0; i < n_ids; i++) {
+    const int mix = strcmp(wanted, "mix") == 0;
+    const uint32_t n = mix ? n_ids : 64; /* else any public type */
+    for (uint32_t i = 0; i < n; i++) {
         const struct quant_type *t =
-            quant_type_get(ids[mix ? (m->n_matrices + (uint32_t)m->o->seed + i) % n_ids : i]);
-        if ((mix || strcmp(t->name, wanted) == 0) && n_in % t->block == 0)
+            quant_type_get(mix ? ids[(m->n_matrices + (uint32_t)m->o->seed + i) % n_ids] : i);
+        if (t && (mix || strcmp(t->name, wanted) == 0) && n_in % t->block == 0)
             return t;
     }
     return NULL;

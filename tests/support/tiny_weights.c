@@ -4,6 +4,7 @@
 
 #include "base/rng.h"
 
+#include <math.h>
 #include <string.h>
 
 struct tiny_rng tiny_rng_make(uint64_t seed, uint32_t stream)
@@ -95,6 +96,9 @@ static int put_scales(uint32_t type, uint8_t *p, float s, struct tiny_rng *r)
         return 0;
     case QUANT_Q6_K:
         put_f16(p + 208, s / 1365.0f);
+        return 0;
+    case QUANT_MXFP4: /* a power of two at most sqrt(2) off; E2M1 has a deviation of 2.93 */
+        p[0] = (uint8_t)(127 + (int)lrintf(log2f(s / 2.93f)));
         return 0;
     default:
         return -1;
