@@ -97,6 +97,114 @@ static void families_map_as_they_say(void **state)
     }
 }
 
+/* A tiny model of a family with one more option, mapped; the caller frees all three. */
+static void map_tiny(const char *family, const char *option, struct buf *b, struct gguf **g,
+                     struct model_desc *m)
+{
+    struct tiny_options o;
+    struct hasten_error err;
+    assert_int_equal(tiny_options_default(family, 3, &o), 0);
+    assert_true(!option || tiny_options_set(&o, option) == 0);
+    assert_int_equal(tiny_model_build(&o, b), 0);
+    assert_int_equal(map_buf(b, m, &err, g), HASTEN_OK);
+}
+
+static void experts_map_as_they_say(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *family, *option;
+        int32_t n_expert, n_used, d_ff;
+        bool sinks, biases, clamped;
+    } cases[] = {{"llama", "n_expert=5", 5, 2, 128, false, false, false},
+                 {"qwen3moe", NULL, 8, 3, 96, false, false, false},
+                 {"gpt-oss", NULL, 5, 2, 64, true, true, true}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct buf b = {0};
+        struct gguf *g = NULL;
+        struct model_desc m = {0};
+        const struct weight *w[LAYER_MATRICES];
+        map_tiny(cases[i].family, cases[i].option, &b, &g, &m);
+        const struct layer *l = &m.layers[1];
+        assert_int_equal(l->ffn, FFN_MOE);
+        assert_int_equal(l->moe.n_expert, cases[i].n_expert);
+        assert_int_equal(l->moe.n_used, cases[i].n_used);
+        assert_int_equal(l->d_ff, cases[i].d_ff);
+        assert_false(l->moe.over_all);
+        assert_int_equal(l->moe.act == EXPERT_SWIGLU_CLAMPED, cases[i].clamped);
+        assert_int_equal(l->sinks != NULL, cases[i].sinks);
+        assert_int_equal(l->moe.router_bias && l->moe.gate_bias && l->moe.up_bias && l->moe.down_bias,
+                         cases[i].biases);
+        assert_int_equal(layer_matrices(l, w), 5); /* q, k, v, o, router */
+        const struct weight *last = &l->moe.down[cases[i].n_expert - 1];
+        const struct gguf_tensor *t = gguf_tensor_find(g, "blk.1.ffn_down_exps.weight");
+        assert_ptr_equal(last->data + last->n_rows * last->row_bytes, t->data + t->size_bytes);
+        if (cases[i].clamped) {
+            assert_int_equal(m.layers[0].window, 48); /* layers 0, 2, ... are local */
+            assert_int_equal(m.layers[1].window, 0);
+            assert_true(m.ropes[0].yarn);
+        }
+        model_unmap(&m);
+        gguf_close(g);
+        buf_free(&b);
+    }
+}
+
+/* One tensor for each expert, as older files have them: all of one type. */
+static void single_experts_must_be_of_one_type(void **state)
+{
+    (void)state;
+    struct tiny_options o;
+    struct hasten_error err;
+    assert_int_equal(tiny_options_default("llama", 3, &o), 0);
+    assert_int_equal(tiny_options_set(&o, "n_expert=3"), 0);
+    assert_int_equal(tiny_options_set(&o, "split_experts=1"), 0);
+    assert_int_equal(tiny_options_set(&o, "expert_type=F16"), 0);
+    struct gguf_writer *w = tiny_model_writer(&o);
+    struct buf b = {0};
+    struct gguf *g = NULL;
+    assert_non_null(w);
+    assert_int_equal(map_with(w, NULL, &err), HASTEN_OK);
+    assert_int_equal(gguf_writer_build(w, NULL, 0, &b), 0);
+    assert_int_equal(gguf_open_memory(b.data, b.len, "tiny.gguf", &g, &err), HASTEN_OK);
+    char field[64];
+    const int64_t at = gguf_tensor_find(g, "blk.1.ffn_up.2.weight") - gguf_tensor_at(g, 0);
+    snprintf(field, sizeof field, "tensor[%lld].type", (long long)at);
+    const struct gguf_lie lie = {.field = field, .kind = LIE_VALUE, .value = QUANT_BF16};
+    assert_int_equal(map_with(w, &lie, &err), HASTEN_ERR_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "blk.1.ffn_up.2.weight"));
+    assert_non_null(strstr(err.message, "unsupported type BF16 beside expert 0 in F16"));
+    gguf_close(g);
+    buf_free(&b);
+    gguf_writer_free(w);
+}
+
+/* What other families do with experts is refused by its key. */
+static void other_kinds_of_experts_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *key;
+        uint32_t value;
+    } cases[] = {{"qwen3moe.expert_shared_count", 1},
+                 {"qwen3moe.expert_group_count", 4},
+                 {"qwen3moe.expert_gating_func", 2}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct gguf_writer *w = writer_of("qwen3moe");
+        struct hasten_error err;
+        gguf_writer_u32(w, cases[i].key, cases[i].value);
+        assert_int_equal(map_with(w, NULL, &err), HASTEN_ERR_UNSUPPORTED);
+        assert_non_null(strstr(err.message, cases[i].key));
+        gguf_writer_free(w);
+    }
+    struct gguf_writer *w = writer_of("qwen3moe");
+    struct hasten_error err;
+    gguf_writer_f32(w, "qwen3moe.expert_weights_scale", 2.5f);
+    assert_int_equal(map_with(w, NULL, &err), HASTEN_ERR_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "qwen3moe.expert_weights_scale: unsupported value 2.5"));
+    gguf_writer_free(w);
+}
+
 static void keys_out_of_range_are_named(void **state)
 {
     (void)state;
@@ -125,6 +233,16 @@ static void keys_out_of_range_are_named(void **state)
         {"gemma3", "gemma3.attention.sliding_window", 0, HASTEN_ERR_FILE, "gemma3.attention.sliding_window"},
         {"gemma3", "gemma3.attention.key_length", 1, HASTEN_ERR_FILE, "gemma3.attention.key_length"},
         {"gemma3", "gemma3.attention.value_length", 0, HASTEN_ERR_FILE, "gemma3.attention.value_length"},
+        {"qwen3moe", "qwen3moe.expert_count", 0, HASTEN_ERR_FILE, "qwen3moe.expert_count: found 0"},
+        {"qwen3moe", "qwen3moe.expert_count", 4097, HASTEN_ERR_FILE, "qwen3moe.expert_count"},
+        {"qwen3moe", "qwen3moe.expert_count", 9, HASTEN_ERR_FILE, "found shape [64, 8, 1, 1]"},
+        {"qwen3moe", "qwen3moe.expert_used_count", 0, HASTEN_ERR_FILE, "qwen3moe.expert_used_count"},
+        {"qwen3moe", "qwen3moe.expert_used_count", 9, HASTEN_ERR_FILE, "expected 1 to 8"},
+        {"qwen3moe", "qwen3moe.expert_feed_forward_length", 97, HASTEN_ERR_FILE,
+         "found shape [64, 96, 8, 1] (expected [64, 97, 8])"},
+        {"gpt-oss", "gpt-oss.expert_count", 0, HASTEN_ERR_FILE, "gpt-oss.expert_count: found 0"},
+        {"gpt-oss", "gpt-oss.attention.sliding_window", 0, HASTEN_ERR_FILE,
+         "gpt-oss.attention.sliding_window"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct gguf_writer *w = writer_of(cases[i].family);
@@ -201,6 +319,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(families_map_as_they_say),
+        cmocka_unit_test(experts_map_as_they_say),
+        cmocka_unit_test(single_experts_must_be_of_one_type),
+        cmocka_unit_test(other_kinds_of_experts_are_refused),
         cmocka_unit_test(keys_out_of_range_are_named),
         cmocka_unit_test(an_unknown_architecture_lists_the_supported_ones),
         cmocka_unit_test(a_tensor_without_a_use_is_refused),
