@@ -43,15 +43,6 @@ float ue4m3_half(uint8_t x)
 
 /* ---- codebooks ----------------------------------------------------------------------------------------------- */
 
-/* Seven bits of signs stand for eight: the last one makes the number of minus signs even. */
-static uint32_t eight_signs(uint32_t seven)
-{
-    uint32_t parity = seven ^ seven >> 4;
-    parity ^= parity >> 2;
-    parity ^= parity >> 1;
-    return seven | (parity & 1) << 7;
-}
-
 /* Eight values of an iq2 codebook; bit e of signs: element e is negative. */
 static void put_iq2(uint32_t entry, uint32_t signs, int8_t q[8])
 {
@@ -88,7 +79,8 @@ void quant_ints_iq2_xxs(const uint8_t *block, struct quant_ints *out)
         const uint32_t rest = load_u32(index + 4);
         out->scale[2 * j] = out->scale[2 * j + 1] = (int8_t)(2 * (rest >> 28) + 1);
         for (int i = 0; i < 4; i++)
-            put_iq2(iq2_xxs_grid[index[i]], eight_signs(rest >> (7 * i) & 127), out->q + 32 * j + 8 * i);
+            put_iq2(iq2_xxs_grid[index[i]], quant_eight_signs(rest >> (7 * i) & 127),
+                    out->q + 32 * j + 8 * i);
     }
 }
 
@@ -100,7 +92,7 @@ void quant_ints_iq2_xs(const uint8_t *block, struct quant_ints *out)
         out->scale[j] = (int8_t)(2 * (block[66 + j / 2] >> (j % 2 * 4) & 15) + 1);
     for (int i = 0; i < 32; i++) {
         const uint32_t v = load_u16(block + 2 + 2 * i);
-        put_iq2(iq2_xs_grid[v & 511], eight_signs(v >> 9), out->q + 8 * i);
+        put_iq2(iq2_xs_grid[v & 511], quant_eight_signs(v >> 9), out->q + 8 * i);
     }
 }
 
@@ -124,8 +116,8 @@ void quant_ints_iq3_xxs(const uint8_t *block, struct quant_ints *out)
         const uint32_t rest = load_u32(block + 66 + 4 * j);
         out->scale[2 * j] = out->scale[2 * j + 1] = (int8_t)(2 * (rest >> 28) + 1);
         for (int i = 0; i < 8; i++)
-            put_iq3(iq3_xxs_grid[block[2 + 8 * j + i]], eight_signs(rest >> (i / 2 * 7) & 127) >> (i % 2 * 4),
-                    out->q + 32 * j + 4 * i);
+            put_iq3(iq3_xxs_grid[block[2 + 8 * j + i]],
+                    quant_eight_signs(rest >> (i / 2 * 7) & 127) >> (i % 2 * 4), out->q + 32 * j + 4 * i);
     }
 }
 

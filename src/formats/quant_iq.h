@@ -35,6 +35,15 @@ extern const int8_t iq4_values[16], e2m1_values[16];
 float e8m0_half(uint8_t e);
 float ue4m3_half(uint8_t x);
 
+/* Seven bits of signs stand for eight: the last one makes the number of minus signs even. */
+static inline uint32_t quant_eight_signs(uint32_t seven)
+{
+    uint32_t parity = seven ^ seven >> 4;
+    parity ^= parity >> 2;
+    parity ^= parity >> 1;
+    return seven | (parity & 1) << 7;
+}
+
 /* The decoders, for the table in quant.c; as quant_type.decode. */
 void decode_iq2_xxs(const void *src, int64_t n, float *dst);
 void decode_iq2_xs(const void *src, int64_t n, float *dst);

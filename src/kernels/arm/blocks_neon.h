@@ -1,5 +1,5 @@
 /* Blocks of quantised types read into vectors, one row at a time. Layouts: those of the GGUF specification,
- * as in ref/twin_blocks.c. The type is a constant wherever these are inlined, so each switch vanishes.
+ * as in ref/twin_blocks.c. blocks_iq_neon.h reads the newer types. The type is a constant wherever these are inlined, so each switch vanishes.
  *
  * Quants come out as they are stored, unsigned (but Q8_0); block_offset is what is to be subtracted. */
 #ifndef HASTEN_KERNELS_ARM_BLOCKS_NEON_H
@@ -48,15 +48,54 @@ MATH_INLINE size_t block_bytes(uint32_t id)
         return 144;
     case QUANT_Q5_K:
         return 176;
+    case QUANT_Q6_K:
+        return 210;
+    case QUANT_IQ1_S:
+        return 50;
+    case QUANT_IQ1_M:
+        return 56;
+    case QUANT_IQ2_XXS:
+        return 66;
+    case QUANT_IQ2_XS:
+        return 74;
+    case QUANT_IQ2_S:
+        return 82;
+    case QUANT_IQ3_XXS:
+        return 98;
+    case QUANT_IQ3_S:
+        return 110;
+    case QUANT_IQ4_NL:
+        return 18;
+    case QUANT_IQ4_XS:
+        return 136;
+    case QUANT_TQ1_0:
+        return 54;
+    case QUANT_TQ2_0:
+        return 66;
+    case QUANT_MXFP4:
+        return 17;
     default:
-        return 210; /* Q6_K */
+        return 36; /* NVFP4 */
     }
 }
 
 /* Where a block's f16 scale lies; m or dmin, where there is one, lies right behind it. */
 MATH_INLINE size_t block_d_at(uint32_t id)
 {
-    return id == QUANT_Q2_K ? 80 : id == QUANT_Q3_K ? 108 : id == QUANT_Q6_K ? 208 : 0;
+    switch (id) {
+    case QUANT_Q2_K:
+        return 80;
+    case QUANT_Q3_K:
+        return 108;
+    case QUANT_Q6_K:
+        return 208;
+    case QUANT_TQ1_0:
+        return 52;
+    case QUANT_TQ2_0:
+        return 64;
+    default:
+        return 0;
+    }
 }
 
 MATH_INLINE bool block_has_m(uint32_t id)
@@ -112,7 +151,7 @@ MATH_INLINE uint8x16_t spread_bits(uint32_t bits, int half)
 /* ---- 32-blocks --------------------------------------------------------------------------------- */
 
 /* The 32 quants of a block. */
-MATH_INLINE void load_32(uint32_t id, const uint8_t *src, int8x16_t q[2])
+MATH_INLINE void load_old_32(uint32_t id, const uint8_t *src, int8x16_t q[2])
 {
     if (id == QUANT_Q8_0) {
         q[0] = vld1q_s8((const int8_t *)src + 2);
@@ -133,7 +172,7 @@ MATH_INLINE void load_32(uint32_t id, const uint8_t *src, int8x16_t q[2])
 /* ---- 256-blocks -------------------------------------------------------------------------------- */
 
 /* 64 of a block's quants: those from 64 * part on. */
-MATH_INLINE void load_64(uint32_t id, const uint8_t *src, int part, int8x16_t q[4])
+MATH_INLINE void load_k_64(uint32_t id, const uint8_t *src, int part, int8x16_t q[4])
 {
     const int half = part / 2, pair = part % 2;
     uint8x16_t u[4];
@@ -177,7 +216,7 @@ MATH_INLINE int16x8_t widen_words(uint32_t low, uint32_t high)
     return vreinterpretq_s16_u16(vmovl_u8(vcreate_u8(low | (uint64_t)high << 32)));
 }
 
-MATH_INLINE struct k_scales load_scales(uint32_t id, const uint8_t *src)
+MATH_INLINE struct k_scales load_k_scales(uint32_t id, const uint8_t *src)
 {
     const uint32_t six = 0x3f3f3f3fu, four = 0x0f0f0f0fu, two = 0x30303030u;
     struct k_scales s = {{vdupq_n_s16(0), vdupq_n_s16(0)}, {vdupq_n_s16(0), vdupq_n_s16(0)}};

@@ -77,7 +77,7 @@ static void multiply_panel(const struct panel_format *f, const struct weight *w,
                            int64_t col, int64_t n, int64_t row0, int64_t row1, float *y, int64_t ldy,
                            uint8_t *scratch)
 {
-    const bool floats = !f->few;
+    const bool floats = w->type->block == 1;
     const size_t x_step = floats ? TILE_K_F32 * sizeof(float) : ACT_BLOCK_BYTES;
     const int64_t step = floats ? TILE_K_F32 : TILE_K;
     struct sums *s = (struct sums *)(void *)(scratch + TILE_BYTES);

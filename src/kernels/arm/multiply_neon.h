@@ -8,7 +8,7 @@
  * the four partial sums of 4 rows are added in pairs. */
 #ifndef HASTEN_KERNELS_ARM_MULTIPLY_NEON_H
 #define HASTEN_KERNELS_ARM_MULTIPLY_NEON_H
-#include "kernels/arm/blocks_neon.h"
+#include "kernels/arm/blocks_iq_neon.h"
 #include "kernels/arm/panel_neon.h"
 #include "kernels/layout.h"
 #include <stddef.h>
@@ -181,6 +181,30 @@ MATH_INLINE void multiply_32(int V, int n, bool mins, int row, const struct tile
     }
 }
 
+/* NVFP4: a scale of each half of a block. */
+MATH_INLINE void multiply_halves(int V, int n, int row, const struct tile_q8 *t, int64_t k,
+                                 const uint8_t *const x[COLUMN_GROUP], struct sums *s)
+{
+    float32x4_t acc[MAX_V][COLUMN_GROUP];
+    for (int c = 0; c < n; c++)
+        for (int v = 0; v < V; v++)
+            acc[v][c] = vld1q_f32(s[c].acc + row + 4 * v);
+    for (int half = 0; half < (int)(k / 16); half++) {
+        const float *scale = half % 2 ? t->m[half / 2] : t->d[half / 2];
+        dots dot[MAX_V][COLUMN_GROUP];
+        tile_dots(V, n, 4 * half, 4, row, t, x, dot);
+        for (int v = 0; v < V; v++) {
+            const float32x4_t d = vld1q_f32(scale + row + 4 * v);
+            for (int c = 0; c < n; c++)
+                acc[v][c] =
+                    fma_int(acc[v][c], vmulq_n_f32(d, block_32(x[c])->d[half / 2]), dots_sum(dot[v][c]));
+        }
+    }
+    for (int c = 0; c < n; c++)
+        for (int v = 0; v < V; v++)
+            vst1q_f32(s[c].acc + row + 4 * v, acc[v][c]);
+}
+
 /* Sum over the sub-blocks of min_j * sum_j(q_x), for 4 rows. */
 MATH_INLINE int32x4_t tile_mins(int sub, int row, const struct tile_q8 *t, const struct act_block_256 *a)
 {
@@ -261,7 +285,9 @@ MATH_INLINE void multiply_group(uint32_t id, int V, int n, const void *tile, int
         return;
     }
     for (int row = 0; row < PANEL_ROWS; row += 4 * V) {
-        if (id < QUANT_Q2_K)
+        if (id == QUANT_NVFP4)
+            multiply_halves(V, n, row, tile, k, x, s);
+        else if (block_is_32(id))
             multiply_32(V, n, block_has_m(id), row, tile, k, x, s);
         else
             multiply_256(V, n, block_sub(id), block_has_m(id), row, tile, x, s);
@@ -322,7 +348,7 @@ MATH_INLINE void few_32(uint32_t id, int n, const uint8_t *const rows[FEW_ROWS],
             for (int c = 0; c < n; c++)
                 dot[c][r] = row_dot_32(q, block_32(x + (size_t)c * stride + x_at)->q + 32 * b);
         }
-        const float32x4_t d = f16_of_rows(rows, at);
+        const float32x4_t d = d_of_rows(id, rows, at);
         const float32x4_t m = block_has_m(id) ? f16_of_rows(rows, at + 2) : d;
         for (int c = 0; c < n; c++) {
             const struct act_block_32 *a = block_32(x + (size_t)c * stride + x_at);
@@ -416,7 +442,7 @@ MATH_INLINE void few_256(uint32_t id, int n, const uint8_t *const rows[FEW_ROWS]
                                                     : sums_times(scales.min, 2, a[c]->sum16);
             }
         }
-        const float32x4_t d = f16_of_rows(rows, at + block_d_at(id));
+        const float32x4_t d = d_of_rows(id, rows, at);
         for (int c = 0; c < n; c++) {
             acc[c] = fma_int(acc[c], vmulq_n_f32(d, a[c]->d), sum_each(total[c]));
             if (block_has_m(id)) {
@@ -434,7 +460,7 @@ MATH_INLINE void few_256(uint32_t id, int n, const uint8_t *const rows[FEW_ROWS]
 MATH_INLINE void few_columns(uint32_t id, int n, const uint8_t *const rows[FEW_ROWS], size_t ahead, int64_t k,
                              const uint8_t *x, size_t stride, struct sums *s)
 {
-    if (id < QUANT_Q2_K)
+    if (block_is_32(id))
         few_32(id, n, rows, ahead, k, x, stride, s);
     else
         few_256(id, n, rows, ahead, k, x, stride, s);
@@ -458,11 +484,12 @@ MATH_INLINE void few_columns(uint32_t id, int n, const uint8_t *const rows[FEW_R
             few_columns(id, 2, rows, ahead, k, x, stride, s);                                                \
     }
 MULTIPLY(f32, QUANT_F32)
-MULTIPLY(q32, QUANT_Q4_0) /* offset already subtracted: Q5_0 and Q8_0 too */
+MULTIPLY(q32, QUANT_Q4_0) /* offset already subtracted: Q5_0 and Q8_0 too; values looked up: IQ4_NL, MXFP4 */
 MULTIPLY(q32_mins, QUANT_Q4_1)
-MULTIPLY(q16_k, QUANT_Q6_K)
+MULTIPLY(q16_k, QUANT_Q6_K) /* all of the IQ and TQ types too */
 MULTIPLY(q16_k_mins, QUANT_Q2_K)
 MULTIPLY(q32_k_mins, QUANT_Q4_K)
+MULTIPLY(nvfp4, QUANT_NVFP4)
 FEW(q4_0, QUANT_Q4_0)
 FEW(q4_1, QUANT_Q4_1)
 FEW(q5_0, QUANT_Q5_0)
@@ -473,6 +500,18 @@ FEW(q3_k, QUANT_Q3_K)
 FEW(q4_k, QUANT_Q4_K)
 FEW(q5_k, QUANT_Q5_K)
 FEW(q6_k, QUANT_Q6_K)
+FEW(iq4_nl, QUANT_IQ4_NL)
+FEW(mxfp4, QUANT_MXFP4)
+FEW(iq1_s, QUANT_IQ1_S)
+FEW(iq1_m, QUANT_IQ1_M)
+FEW(iq2_xxs, QUANT_IQ2_XXS)
+FEW(iq2_xs, QUANT_IQ2_XS)
+FEW(iq2_s, QUANT_IQ2_S)
+FEW(iq3_xxs, QUANT_IQ3_XXS)
+FEW(iq3_s, QUANT_IQ3_S)
+FEW(iq4_xs, QUANT_IQ4_XS)
+FEW(tq1_0, QUANT_TQ1_0)
+FEW(tq2_0, QUANT_TQ2_0)
 
 #define PANEL_FORMATS                                                                                        \
     {                                                                                                        \
@@ -489,6 +528,19 @@ FEW(q6_k, QUANT_Q6_K)
             {QUANT_Q4_K, MINS_SUBTRACTED, unpack_q4_k_neon, multiply_q32_k_mins, few_q4_k},                  \
             {QUANT_Q5_K, MINS_SUBTRACTED, unpack_q5_k_neon, multiply_q32_k_mins, few_q5_k},                  \
             {QUANT_Q6_K, MINS_NONE, unpack_q6_k_neon, multiply_q16_k, few_q6_k},                             \
+            {QUANT_IQ4_NL, MINS_NONE, unpack_iq4_nl_neon, multiply_q32, few_iq4_nl},                         \
+            {QUANT_MXFP4, MINS_NONE, unpack_mxfp4_neon, multiply_q32, few_mxfp4},                            \
+            {QUANT_IQ1_S, MINS_NONE, unpack_iq1_s_neon, multiply_q16_k, few_iq1_s},                          \
+            {QUANT_IQ1_M, MINS_NONE, unpack_iq1_m_neon, multiply_q16_k, few_iq1_m},                          \
+            {QUANT_IQ2_XXS, MINS_NONE, unpack_iq2_xxs_neon, multiply_q16_k, few_iq2_xxs},                    \
+            {QUANT_IQ2_XS, MINS_NONE, unpack_iq2_xs_neon, multiply_q16_k, few_iq2_xs},                       \
+            {QUANT_IQ2_S, MINS_NONE, unpack_iq2_s_neon, multiply_q16_k, few_iq2_s},                          \
+            {QUANT_IQ3_XXS, MINS_NONE, unpack_iq3_xxs_neon, multiply_q16_k, few_iq3_xxs},                    \
+            {QUANT_IQ3_S, MINS_NONE, unpack_iq3_s_neon, multiply_q16_k, few_iq3_s},                          \
+            {QUANT_IQ4_XS, MINS_NONE, unpack_iq4_xs_neon, multiply_q16_k, few_iq4_xs},                       \
+            {QUANT_TQ1_0, MINS_NONE, unpack_tq1_0_neon, multiply_q16_k, few_tq1_0},                          \
+            {QUANT_TQ2_0, MINS_NONE, unpack_tq2_0_neon, multiply_q16_k, few_tq2_0},                          \
+            {QUANT_NVFP4, MINS_NONE, unpack_nvfp4_neon, multiply_nvfp4, NULL},                               \
     }
 
 #endif

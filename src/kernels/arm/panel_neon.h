@@ -1,7 +1,7 @@
 /* Panels: 16 rows of a weight unpacked so that one vector holds the same 4 consecutive k of 4 rows, which is
  * what sdot multiplies by 4 broadcast activation bytes. A tile is a stretch of a panel.
  *
- * blocks_neon.h reads the file's blocks; unpack_neon.c makes tiles from them; multiply_neon.h multiplies
+ * blocks_neon.h and blocks_iq_neon.h read the file's blocks; unpack_neon.c makes tiles from them; multiply_neon.h multiplies
  * tiles by many columns, and blocks as they lie in the file by one or two; matmul_neon.c drives. */
 #ifndef HASTEN_KERNELS_ARM_PANEL_NEON_H
 #define HASTEN_KERNELS_ARM_PANEL_NEON_H
@@ -17,7 +17,7 @@
 struct tile_q8 {
     int8_t q[TILE_K / 4][64];      /* [k / 4][row][k % 4], offset subtracted */
     float d[8][PANEL_ROWS];        /* per 32-block, or d[0] for a 256-block */
-    float m[8][PANEL_ROWS];        /* m, or m[0] = dmin */
+    float m[8][PANEL_ROWS];        /* m, or m[0] = dmin; NVFP4: d of the second half of a 32-block */
     int32_t scale[16][PANEL_ROWS]; /* per sub-block of 32 or 16 */
     int16_t min[16][PANEL_ROWS];
 } __attribute__((aligned(64)));
@@ -56,7 +56,7 @@ struct panel_format {
     enum mins mins; /* what becomes of acc2 */
     unpack_fn unpack;
     multiply_fn multiply;
-    few_fn few; /* NULL for float types */
+    few_fn few; /* NULL for float types and NVFP4 */
 };
 
 #define DECLARE_UNPACK(type)                                                                                 \
@@ -74,8 +74,21 @@ DECLARE_UNPACK(q3_k);
 DECLARE_UNPACK(q4_k);
 DECLARE_UNPACK(q5_k);
 DECLARE_UNPACK(q6_k);
+DECLARE_UNPACK(iq4_nl);
+DECLARE_UNPACK(mxfp4);
+DECLARE_UNPACK(iq1_s);
+DECLARE_UNPACK(iq1_m);
+DECLARE_UNPACK(iq2_xxs);
+DECLARE_UNPACK(iq2_xs);
+DECLARE_UNPACK(iq2_s);
+DECLARE_UNPACK(iq3_xxs);
+DECLARE_UNPACK(iq3_s);
+DECLARE_UNPACK(iq4_xs);
+DECLARE_UNPACK(tq1_0);
+DECLARE_UNPACK(tq2_0);
+DECLARE_UNPACK(nvfp4);
 
-#define N_PANEL_FORMATS 13
+#define N_PANEL_FORMATS 26
 extern const struct panel_format panel_formats_neon[N_PANEL_FORMATS];    /* multiply_neon.c */
 extern const struct panel_format panel_formats_dotprod[N_PANEL_FORMATS]; /* multiply_dotprod.c */
 

@@ -1,6 +1,6 @@
 /* Makes tiles (panel_neon.h) of 16 rows from the file's blocks: each row's quants are laid out in order, then
  * words of 4 are transposed over 4 rows at a time. */
-#include "kernels/arm/blocks_neon.h"
+#include "kernels/arm/blocks_iq_neon.h"
 #include "kernels/arm/panel_neon.h"
 
 /* 4 rows of 4 words become 4 vectors, each with the same word of all rows. */
@@ -43,7 +43,7 @@ MATH_INLINE void unpack_32(uint32_t id, const uint8_t *const rows[PANEL_ROWS], i
                 vst1q_s8(lines[r] + 16, vsubq_s8(q[1], offset));
             }
             interleave(lines, 32, 8 * b, row, t);
-            vst1q_f32(t->d[b] + row, f16_of_rows(rows + row, at));
+            vst1q_f32(t->d[b] + row, d_of_rows(id, rows + row, at));
             if (block_has_m(id))
                 vst1q_f32(t->m[b] + row, f16_of_rows(rows + row, at + 2));
         }
@@ -79,7 +79,7 @@ MATH_INLINE void unpack_256(uint32_t id, const uint8_t *const rows[PANEL_ROWS], 
             store_scales(id, load_scales(id, rows[row + r]), row + r, t);
         }
         interleave(lines, TILE_K, 0, row, t);
-        vst1q_f32(t->d[0] + row, f16_of_rows(rows + row, block_d_at(id)));
+        vst1q_f32(t->d[0] + row, d_of_rows(id, rows + row, 0));
         if (block_has_m(id))
             vst1q_f32(t->m[0] + row, f16_of_rows(rows + row, block_d_at(id) + 2));
     }
@@ -106,6 +106,39 @@ UNPACK_256(q3_k, QUANT_Q3_K)
 UNPACK_256(q4_k, QUANT_Q4_K)
 UNPACK_256(q5_k, QUANT_Q5_K)
 UNPACK_256(q6_k, QUANT_Q6_K)
+UNPACK_32(iq4_nl, QUANT_IQ4_NL)
+UNPACK_32(mxfp4, QUANT_MXFP4)
+UNPACK_256(iq1_s, QUANT_IQ1_S)
+UNPACK_256(iq1_m, QUANT_IQ1_M)
+UNPACK_256(iq2_xxs, QUANT_IQ2_XXS)
+UNPACK_256(iq2_xs, QUANT_IQ2_XS)
+UNPACK_256(iq2_s, QUANT_IQ2_S)
+UNPACK_256(iq3_xxs, QUANT_IQ3_XXS)
+UNPACK_256(iq3_s, QUANT_IQ3_S)
+UNPACK_256(iq4_xs, QUANT_IQ4_XS)
+UNPACK_256(tq1_0, QUANT_TQ1_0)
+UNPACK_256(tq2_0, QUANT_TQ2_0)
+
+/* Blocks of 64; scales of the first and the second half of each 32: d and m. */
+DECLARE_UNPACK(nvfp4)
+{
+    struct tile_q8 *t = tile;
+    for (int64_t at = 0; at < k; at += 64) {
+        for (int row = 0; row < PANEL_ROWS; row += 4) {
+            int8_t lines[4][TILE_K];
+            for (int r = 0; r < 4; r++) {
+                const uint8_t *src = rows[row + r] + at / 64 * 36;
+                for (int h = 0; h < 4; h++) { /* 8 elements in low nibbles, 8 in high ones */
+                    const uint8x8_t v = vld1_u8(src + 4 + 8 * h);
+                    const uint8x16_t codes = vcombine_u8(vand_u8(v, vdup_n_u8(15)), vshr_n_u8(v, 4));
+                    vst1q_s8(lines[r] + 16 * h, values_of(e2m1_values, codes));
+                    (h % 2 ? t->m : t->d)[at / 32 + h / 2][row + r] = ue4m3_half(src[h]);
+                }
+            }
+            interleave(lines, 64, (int)at / 4, row, t);
+        }
+    }
+}
 
 /* ---- float types ------------------------------------------------------------------------------- */
 
