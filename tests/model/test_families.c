@@ -358,6 +358,52 @@ static void kinds_to_come_are_refused_by_what_they_lack(void **state)
     }
 }
 
+/* Any number in any key: the file is taken, with numbers that can be computed with, or refused with a sentence. */
+static void any_number_in_any_key_is_taken_or_refused(void **state)
+{
+    (void)state;
+    static const char *const families[] = {"llama", "qwen3", "gemma2", "phi3"};
+    static const char *const ropes[] = {"rope=yarn_keys", "rope=llama3_keys", "rope=linear", "rope=longrope"};
+    static const uint64_t values[] = {0,          1,          2,          3,          97,
+                                      0x7fffffff, 0x80000000, 0xffffffff, 0x7f800000, 0x7fc00000,
+                                      0x3f800000, 0xbf800000, 0x00000001, 0x7f7fffff, 0x2edbe6ff};
+    int n_taken = 0, n_refused = 0;
+    for (int f = 0; f < 4; f++) {
+        struct gguf_writer *w = writer_of(families[f], ropes[f]);
+        for (uint64_t key = 0; key < gguf_writer_n_keys(w); key++)
+            for (size_t v = 0; v < sizeof values / sizeof *values; v++) {
+                char field[64];
+                snprintf(field, sizeof field, "key[%llu].value", (unsigned long long)key);
+                const struct gguf_lie lie = {.field = field, .kind = LIE_VALUE, .value = values[v]};
+                struct buf b = {0};
+                struct gguf *g = NULL;
+                struct model_desc m;
+                struct hasten_error err = {0};
+                double at[64];
+                if (gguf_writer_build(w, &lie, 1, &b) == 0 &&
+                    gguf_open_memory(b.data, b.len, "tiny.gguf", &g, &err) == HASTEN_OK) {
+                    if (model_map(g, &m, &err)) {
+                        assert_non_null(strstr(err.message, "tiny.gguf: "));
+                        n_refused++;
+                    } else {
+                        for (int32_t r = 0; r < m.n_ropes; r++) {
+                            rope_frequencies(&m.ropes[r], at);
+                            for (int32_t i = 0; i < m.ropes[r].n_rot / 2; i++)
+                                assert_true(at[i] >= 0 && at[i] <= 1e6);
+                            assert_true(isfinite(m.ropes[r].magnitude) && m.ropes[r].magnitude > 0);
+                        }
+                        model_unmap(&m);
+                        n_taken++;
+                    }
+                }
+                gguf_close(g);
+                buf_free(&b);
+            }
+        gguf_writer_free(w);
+    }
+    assert_true(n_taken > 100 && n_refused > 300);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -373,6 +419,7 @@ int main(void)
         cmocka_unit_test(a_list_of_sizes_is_refused_by_key),
         cmocka_unit_test(keys_that_would_change_the_arithmetic_are_refused),
         cmocka_unit_test(neutral_values_of_such_keys_are_taken),
+        cmocka_unit_test(any_number_in_any_key_is_taken_or_refused),
         cmocka_unit_test(kinds_to_come_are_refused_by_what_they_lack),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
