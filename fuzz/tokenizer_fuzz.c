@@ -1,8 +1,8 @@
 /* Fuzz target of the tokenizers: a vocabulary file and a text together.
  *
  * Input: flags (1 byte: vocab_encode's flags in bits 0-2, bit 3: stream with stop strings,
- * bits 4-7: let an allocation fail, the (4 n - 3)th), the length of the file (u32, little endian), the GGUF file,
- * the text. A file that opens must encode the text, give no control token
+ * bits 4-7: let an allocation fail, the (4 n - 3)th), the length of the file (u32, little endian), the file, the text.
+ * The file: GGUF, or, when it begins with '{', a tokenizer.json, with a tokenizer_config.json behind a NUL. A file that opens must encode the text, give no control token
  * unless asked, decode to the text again, and stream to the same bytes. What a vocabulary may change by the rules
  * of bpe.c and spm.c (NFC, missing bytes, U+2581 or no token for it) is left out of the comparison. The corpus is made by
  * tests/text/make_corpus. */
@@ -31,8 +31,8 @@ static bool faithful(const struct vocab *v, const char *text, size_t len, unsign
     if (!first && ids->n > 0 && v->add_bos && ids->ids[0] == v->bos)
         return false; /* a BOS that the text itself spells */
     bool spaced = v->kind == VOCAB_SPM || v->recipe.raw;
-    if (v->kind == VOCAB_WPM)
-        return false; /* WordPiece forgets spaces */
+    if (v->kind == VOCAB_WPM || v->found || v->tail >= 0)
+        return false; /* WordPiece forgets spaces, a tokenizer.json may drop whatever it likes */
     if (spaced && v->kind == VOCAB_BPE && v->unk < 0)
         for (int b = 0; b < 256; b++)
             if (v->byte_id[b] < 0)
@@ -73,14 +73,15 @@ static void stream(const struct vocab *v, const struct tokens *ids, bool special
 
 static void encode(const struct vocab *v, const char *text, size_t len, uint8_t mode)
 {
-    unsigned flags = mode & 7u;
+    unsigned flags = (mode & 7u) | (mode & 1u ? VOCAB_EOS : 0);
     bool special = flags & VOCAB_SPECIAL;
     struct hasten_error err = {0};
     struct tokens ids = {0};
     struct buf back = {0};
     if (done(vocab_encode(v, text, len, flags, &ids, &err)) &&
         done(vocab_decode(v, ids.ids, ids.n, special, &back, &err))) {
-        for (int64_t i = (flags & VOCAB_BOS) && v->add_bos; i < ids.n && !special; i++)
+        int64_t end = ids.n - ((flags & VOCAB_EOS) && v->tail >= 0);
+        for (int64_t i = (flags & VOCAB_BOS) && v->add_bos; i < end && !special; i++)
             check(vocab_type(v, ids.ids[i]) != VOCAB_CONTROL);
         if (faithful(v, text, len, flags, &ids)) {
             check(back.len == len);
@@ -90,6 +91,18 @@ static void encode(const struct vocab *v, const char *text, size_t len, uint8_t 
     }
     tokens_free(&ids);
     buf_free(&back);
+}
+
+static hasten_status open_json(const char *file, size_t n, struct vocab **v, struct hasten_error *err)
+{
+    const char *nul = memchr(file, 0, n);
+    struct vocab_json src = {
+        .path = "fuzz.json", .tokenizer = file, .tokenizer_len = nul ? (size_t)(nul - file) : n};
+    if (nul) {
+        src.config = nul + 1;
+        src.config_len = n - src.tokenizer_len - 1;
+    }
+    return vocab_open_json(&src, v, err);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -108,9 +121,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!file)
         return 0;
     memcpy(file, data + 5, n);
-    if (gguf_open_memory(file, n, "fuzz.gguf", &g, &err) == HASTEN_OK) {
+    bool json = n && file[0] == '{';
+    if (json || gguf_open_memory(file, n, "fuzz.gguf", &g, &err) == HASTEN_OK) {
         mem_fail_at(data[0] >> 4 ? (uint64_t)(data[0] >> 4) * 4 - 3 : 0, 0);
-        if (vocab_open(g, &v, &err) == HASTEN_OK)
+        if ((json ? open_json((const char *)file, n, &v, &err) : vocab_open(g, &v, &err)) == HASTEN_OK)
             encode(v, (const char *)data + 5 + n, size - 5 - n, data[0]);
         else
             check(!v && err.status != HASTEN_OK && err.message[0]);

@@ -271,7 +271,6 @@ static void make_sentencepiece(struct trainer *t, int32_t n_tokens)
     }
     split_chars(t);
     train(t, n_tokens);
-    t->v->n_merges = 0; /* SentencePiece keeps scores, not merges */
     fill_up(t, n_tokens, "unused", TINY_CONTROL, -1000);
 }
 

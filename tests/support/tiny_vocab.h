@@ -30,7 +30,7 @@ struct tiny_merge {
 
 struct tiny_vocab {
     struct tiny_token *tokens; /* [n_tokens] */
-    struct tiny_merge *merges; /* [n_merges], byte-level BPE only; in order of rank */
+    struct tiny_merge *merges; /* [n_merges] in order of rank; SentencePiece files hold scores instead */
     int32_t n_tokens, n_merges;
     int32_t bos, eos, pad, unk;
 };

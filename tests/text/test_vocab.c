@@ -326,13 +326,125 @@ static void test_allocations(void **state)
         }
 }
 
+/* Opens o's vocabulary from data: a GGUF file, or a tokenizer.json. */
+static hasten_status open_again(const struct buf *json, const struct gguf *g, struct vocab **v,
+                                struct hasten_error *err)
+{
+    struct vocab_json src = {
+        .path = "tiny/tokenizer.json",
+        .tokenizer = json->data,
+        .tokenizer_len = json->len,
+        .config = "{\"chat_template\": \"{{ x }}\", \"bos_token\": {\"content\": \"<|im_start|>\"}}"};
+    src.config_len = strlen(src.config);
+    return g ? vocab_open(g, v, err) : vocab_open_json(&src, v, err);
+}
+
+#define BYTES ", {\"type\": \"ByteLevel\", \"add_prefix_space\": false, \"use_regex\": false}]}"
+
+/* Every allocation fails once, of opening, encoding and decoding; nothing leaks, and the error says memory. */
+static void test_more_allocations(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "The  caf\xC3\xA9 <|im_end|> e\xCC\x81\xCC\xA3 \xE4\xBD\xA0 the river\xFF runs1234 12 past";
+    static const struct {
+        struct text_options o;
+        const char *normalizer, *pre_tokenizer; /* of a tokenizer.json */
+    } cases[] = {
+        {{.kind = TINY_GEMMA3, .n_tokens = 500, .model = TEXT_GEMMA4}, NULL, NULL},
+        {{.kind = TINY_SMOLLM, .n_tokens = 400, .model = TEXT_BERT}, NULL, NULL},
+        {{.kind = TINY_SMOLLM, .n_tokens = 400, .pre = "tiny_aya"}, NULL, NULL},
+        {{.kind = TINY_SMOLLM, .n_tokens = 400},
+         "{\"type\": \"NFKC\"}",
+         "{\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": \"Digits\"}" BYTES},
+        {{.kind = TINY_GEMMA3, .n_tokens = 500},
+         "{\"type\": \"Prepend\", \"prepend\": \"x\"}",
+         "{\"type\": \"Metaspace\", \"replacement\": \"\xE2\x96\x81\"}"},
+        {{.kind = TINY_SMOLLM, .n_tokens = 400, .model = TEXT_BERT},
+         "{\"type\": \"BertNormalizer\"}",
+         "{\"type\": \"BertPreTokenizer\"}"},
+    };
+    for (size_t k = 0; k < N_ELEMENTS(cases); k++) {
+        struct text_vocab t = {0};
+        struct buf json = {0};
+        struct hasten_error err = {0};
+        struct mem_stats before, after;
+        if (cases[k].pre_tokenizer)
+            assert_int_equal(text_json(&cases[k].o, cases[k].normalizer, cases[k].pre_tokenizer, &json), 0);
+        else
+            assert_int_equal(text_vocab_open(&cases[k].o, &t, &err), HASTEN_OK);
+        mem_stats_get(&before);
+        uint64_t failed = 1;
+        for (uint64_t n = 1; failed; n++) {
+            struct tokens ids = {0};
+            struct buf back = {0};
+            struct vocab *v = NULL;
+            mem_fail_at(n, 0);
+            hasten_status st = open_again(&json, t.g, &v, &err);
+            if (!st)
+                st =
+                    vocab_encode(v, text, sizeof text - 1, VOCAB_BOS | VOCAB_SPECIAL | VOCAB_EOS, &ids, &err);
+            if (!st)
+                st = vocab_decode(v, ids.ids, ids.n, true, &back, &err);
+            failed = mem_fail_count();
+            mem_fail_at(0, 0);
+            if (st != (failed ? HASTEN_ERR_MEMORY : HASTEN_OK))
+                fail_msg("case %zu, allocation %d: %d %s", k, (int)n, st, err.message);
+            tokens_free(&ids);
+            buf_free(&back);
+            vocab_close(v);
+            mem_stats_get(&after);
+            assert_int_equal(after.live_bytes, before.live_bytes);
+            assert_in_range(n, 1, 400);
+        }
+        buf_free(&json);
+        text_vocab_close(&t);
+    }
+}
+
+/* What a folder says beside its tokens. */
+static void test_folder(void **state)
+{
+    (void)state;
+    struct text_options o = {.kind = TINY_SMOLLM, .n_tokens = 400};
+    struct buf json = {0};
+    struct hasten_error err = {0};
+    struct vocab *v;
+    assert_int_equal(text_json(&o, NULL, "{\"type\": \"ByteLevel\"}", &json), 0);
+    assert_int_equal(open_again(&json, NULL, &v, &err), HASTEN_OK);
+    assert_int_equal(vocab_chat_template(v).len, 7);
+    assert_memory_equal(vocab_chat_template(v).data, "{{ x }}", 7);
+    assert_int_equal(vocab_bos(v), vocab_find(v, "<|im_start|>", 12));
+    assert_false(vocab_add_bos(v));
+    assert_int_equal(vocab_sep(v), -1);
+    assert_true(vocab_is_eog(v, vocab_find(v, "<|im_end|>", 10)));
+    assert_string_equal(vocab_describe(v), "bpe/tokenizer.json");
+    assert_int_equal(count_type(v, "<|im_start|>", 0, VOCAB_CONTROL), 0);
+    assert_int_equal(count_type(v, "<|im_start|>", VOCAB_SPECIAL, VOCAB_CONTROL), 1);
+    vocab_close(v);
+    struct vocab_json src = {.path = "x.json",
+                             .tokenizer = json.data,
+                             .tokenizer_len = json.len,
+                             .template = "jinja",
+                             .template_len = 5};
+    assert_int_equal(vocab_open_json(&src, &v, &err), HASTEN_OK);
+    assert_int_equal(vocab_chat_template(v).len, 5);
+    vocab_close(v);
+    src.config = "[";
+    src.config_len = 1;
+    assert_int_equal(vocab_open_json(&src, &v, &err), HASTEN_ERR_FILE);
+    assert_non_null(strstr(err.message, "tokenizer_config.json: line 1"));
+    buf_free(&json);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_refusals),    cmocka_unit_test(test_limits),
         cmocka_unit_test(test_round_trip),  cmocka_unit_test(test_control_tokens),
         cmocka_unit_test(test_no_types),    cmocka_unit_test(test_prefix),
-        cmocka_unit_test(test_allocations),
+        cmocka_unit_test(test_allocations), cmocka_unit_test(test_more_allocations),
+        cmocka_unit_test(test_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,7 +3,9 @@
 
 #include "gguf_writer.h"
 
+#include <jansson.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 static char long_token[5000];
@@ -96,6 +98,55 @@ static void put_scores(struct gguf_writer *w, const struct text_options *o, cons
                           o->fault == FAULT_SCORES_SHORT ? n - 1 : n);
 }
 
+const char *const text_pre_names[] = {"llama-bpe",    "glm4",
+                                      "dbrx",         "jais-2",
+                                      "minicpm5",     "qwen2",
+                                      "stablelm2",    "qwen35",
+                                      "seed-coder",   "ufakzeka",
+                                      "laguna",       "exaone-moe",
+                                      "gpt-4o",       "tiny_aya",
+                                      "youtu",        "kimi-k2",
+                                      "tekken",       "afmoe",
+                                      "deepseek-v3",  "spark2_5",
+                                      "deepseek-llm", "falcon",
+                                      "default",      "command-r",
+                                      "smollm",       "deepseek-coder",
+                                      "mpt",          "gpt-2",
+                                      "jina-v1-en",   "bloom",
+                                      "viking",       "superbpe",
+                                      "chameleon",    "granite-embed-multi-97m"};
+const int text_n_pre_names = (int)(sizeof text_pre_names / sizeof *text_pre_names);
+
+/* Tokens of the byte alphabet as WordPiece in GGUF's form: U+0120 in front becomes U+2581. */
+static void make_bert(struct tiny_vocab *v)
+{
+    static const char *const controls[] = {"[UNK]", "[CLS]", "[SEP]"};
+    for (int32_t i = 0; i < v->n_tokens; i++) {
+        struct tiny_token *t = &v->tokens[i];
+        if (i < 3) {
+            t->len = (uint32_t)strlen(controls[i]);
+            memcpy(t->text, controls[i], t->len);
+        } else if (t->len >= 2 && t->len < TINY_TOKEN_BYTES && memcmp(t->text, "\xC4\xA0", 2) == 0) {
+            memmove(t->text + 3, t->text + 2, t->len - 2);
+            memcpy(t->text, "\xE2\x96\x81", 3);
+            t->len++;
+        }
+    }
+    v->bos = 1;
+    v->eos = 2;
+}
+
+static const char *model_name(const struct text_options *o)
+{
+    if (o->fault == FAULT_MODEL)
+        return "wordpiece";
+    if (o->model == TEXT_BERT)
+        return "bert";
+    if (o->kind == TINY_GEMMA3)
+        return o->model == TEXT_GEMMA4 ? "gemma4" : "llama";
+    return "gpt2";
+}
+
 int text_file(const struct text_options *o, struct buf *out)
 {
     static const char *const pre[] = {
@@ -103,6 +154,8 @@ int text_file(const struct text_options *o, struct buf *out)
     struct tiny_vocab v;
     if (tiny_vocab_make(o->kind, o->n_tokens, &v))
         return -1;
+    if (o->model == TEXT_BERT)
+        make_bert(&v);
     size_t n = (size_t)(v.n_tokens > v.n_merges ? v.n_tokens : v.n_merges);
     struct gguf_str *strs = mem_calloc(n, sizeof *strs);
     int32_t *types = mem_calloc(n, sizeof *types);
@@ -110,13 +163,15 @@ int text_file(const struct text_options *o, struct buf *out)
     struct gguf_writer *w = gguf_writer_new();
     int rc = -1;
     if (strs && types && scores && w) {
-        const char *model = o->kind == TINY_GEMMA3 ? "llama" : "gpt2";
         if (o->fault != FAULT_NO_MODEL)
-            gguf_writer_str(w, "tokenizer.ggml.model", o->fault == FAULT_MODEL ? "wordpiece" : model);
+            gguf_writer_str(w, "tokenizer.ggml.model", model_name(o));
         if (o->fault != FAULT_NO_PRE)
-            gguf_writer_str(w, "tokenizer.ggml.pre", o->fault == FAULT_PRE ? "deepseek" : pre[o->kind]);
+            gguf_writer_str(w, "tokenizer.ggml.pre",
+                            o->fault == FAULT_PRE ? "deepseek"
+                            : o->pre              ? o->pre
+                                                  : pre[o->kind]);
         put_tokens(w, o, &v, strs, types);
-        if (o->kind == TINY_GEMMA3)
+        if (o->kind == TINY_GEMMA3 && o->model == TEXT_AS_KIND)
             put_scores(w, o, &v, scores);
         else
             put_merges(w, o, &v, strs);
@@ -127,6 +182,57 @@ int text_file(const struct text_options *o, struct buf *out)
     mem_free(strs);
     mem_free(types);
     mem_free(scores);
+    tiny_vocab_free(&v);
+    return rc;
+}
+
+/* An entry of added_tokens. */
+static json_t *added_token(const struct tiny_token *t, int32_t id)
+{
+    return json_pack("{s:i, s:s%, s:b, s:b, s:b, s:b, s:b}", "id", id, "content", t->text, (size_t)t->len,
+                     "special", t->type == TINY_CONTROL, "normalized", id % 5 == 4, "lstrip", id % 3 == 1,
+                     "rstrip", id % 3 == 2, "single_word", id % 7 == 6);
+}
+
+int text_json(const struct text_options *o, const char *normalizer, const char *pre_tokenizer,
+              struct buf *out)
+{
+    struct tiny_vocab v;
+    bool raw = o->kind == TINY_GEMMA3, bert = o->model == TEXT_BERT;
+    if (tiny_vocab_make(o->kind, o->n_tokens, &v))
+        return -1;
+    json_t *vocab = json_object(), *merges = json_array(), *added = json_array();
+    for (int32_t i = 0; i < v.n_tokens; i++) {
+        struct tiny_token *t = &v.tokens[i];
+        if (t->type == TINY_CONTROL || t->type == TINY_USER_DEFINED)
+            json_array_append_new(added, added_token(t, i));
+        json_object_setn_new(vocab, t->text, t->len, json_integer(i));
+    }
+    for (int32_t i = 0; i < v.n_merges; i++) {
+        const struct tiny_merge *m = &v.merges[i];
+        size_t left = (size_t)((const char *)memchr(m->text, ' ', m->len) - m->text);
+        json_array_append_new(merges, i % 2 ? json_stringn(m->text, m->len)
+                                            : json_pack("[s%, s%]", m->text, left, m->text + left + 1,
+                                                        (size_t)m->len - left - 1));
+    }
+    json_t *model = json_pack("{s:s, s:o, s:b, s:s}", "type", bert ? "WordPiece" : "BPE", "vocab", vocab,
+                              "byte_fallback", raw, "unk_token",
+                              raw    ? "<unk>"
+                              : bert ? "a"
+                                     : "<|endoftext|>");
+    if (bert)
+        json_decref(merges);
+    else
+        json_object_set_new(model, "merges", merges);
+    json_t *doc = json_pack("{s:o, s:o, s:o, s:o, s:o}", "added_tokens", added, "normalizer",
+                            normalizer ? json_loads(normalizer, 0, NULL) : json_null(), "pre_tokenizer",
+                            pre_tokenizer ? json_loads(pre_tokenizer, 0, NULL) : json_null(), "model", model,
+                            "decoder", json_pack("{s:s}", "type", raw ? "ByteFallback" : "ByteLevel"));
+    char *text = json_dumps(doc, JSON_COMPACT);
+    buf_clear(out);
+    int rc = text ? buf_puts(out, text) : -1;
+    free(text);
+    json_decref(doc);
     tiny_vocab_free(&v);
     return rc;
 }

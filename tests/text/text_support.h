@@ -39,16 +39,31 @@ enum text_fault {
     FAULT_N
 };
 
+enum text_model { /* what the tokens of a tiny vocabulary become */
+    TEXT_AS_KIND,
+    TEXT_GEMMA4, /* of TINY_GEMMA3: BPE on characters, with its merges */
+    TEXT_BERT    /* of TINY_SMOLLM: WordPiece, the control tokens being [UNK], [CLS] and [SEP] */
+};
+
 struct text_options {
     enum tiny_vocab_kind kind;
     int32_t n_tokens;
-    int prefix;   /* SentencePiece: add_space_prefix */
-    int no_types; /* leave token_type out */
+    enum text_model model;
+    const char *pre; /* tokenizer.ggml.pre; NULL: that of the kind */
+    int prefix;      /* SentencePiece: add_space_prefix */
+    int no_types;    /* leave token_type out */
     enum text_fault fault;
 };
 
 /* The file's bytes. 0, or -1. */
 int text_file(const struct text_options *o, struct buf *out);
+/* The same vocabulary as a tokenizer.json: pre_tokenizer is its part of that name (JSON), normalizer too; NULL: null. */
+int text_json(const struct text_options *o, const char *normalizer, const char *pre_tokenizer,
+              struct buf *out);
+
+/* One name of every pre-tokeniser that GGUF files name. */
+extern const char *const text_pre_names[];
+extern const int text_n_pre_names;
 
 struct text_vocab {
     struct buf file;
