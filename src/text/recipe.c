@@ -1,5 +1,5 @@
 /* Owns the names of pre-tokenisers that GGUF files carry (tokenizer.ggml.pre) and what each stands for. The names
- * and expressions are facts, as llama.cpp's src/llama-vocab.cpp lists them (version of November 2025 and later);
+ * and expressions are facts, as llama.cpp's src/llama-vocab.cpp lists them;
  * where it approximates an expression, the one of the model's tokenizer.json is meant. A name that is not here is
  * unknown: nothing is guessed.
  *
