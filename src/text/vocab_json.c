@@ -173,16 +173,19 @@ static hasten_status read_added(const struct reader *r, const json_t *vocab, cha
     return HASTEN_OK;
 }
 
+/* <0x00> to <0xFF> */
+static bool names_byte(struct gguf_str s)
+{
+    static const char hex[] = "0123456789ABCDEF";
+    return s.len == 6 && memcmp(s.data, "<0x", 3) == 0 && memchr(hex, s.data[3], 16) &&
+           memchr(hex, s.data[4], 16) && s.data[5] == '>';
+}
+
 static void mark_bytes(struct vocab *v)
 {
-    for (int32_t id = 0; id < v->n && v->recipe.fallback; id++) {
-        struct gguf_str s = v->texts[id];
-        char name[8];
-        unsigned b;
-        if (s.len == 6 && v->types[id] == VOCAB_NORMAL && sscanf(s.data, "<0x%2X>", &b) == 1 &&
-            snprintf(name, sizeof name, "<0x%02X>", b) == 6 && memcmp(name, s.data, 6) == 0)
+    for (int32_t id = 0; id < v->n && v->recipe.fallback; id++)
+        if (v->types[id] == VOCAB_NORMAL && names_byte(v->texts[id]))
             v->types[id] = VOCAB_BYTE;
-    }
 }
 
 /* WordPiece: what stands in front of a token that continues a word. */
