@@ -28,6 +28,17 @@ struct hasten_seq;
 
 /* Opens a GGUF file (mapped; a thread reads it ahead meanwhile). The caller closes it after all engines on it. */
 hasten_status hasten_model_open(const char *path, struct hasten_model **out, struct hasten_error *err);
+/* The same in another manner. Zero-initialised settings are hasten_model_open's. */
+struct hasten_model_settings {
+    bool copy; /* read the files into memory instead of mapping them: they may then be changed or cut */
+    bool
+        lock; /* keep them in memory (mlock): HASTEN_ERR_MEMORY with the figures when the system's limit is lower */
+    /* NULL, or called while copying and locking with the bytes done; non-zero: HASTEN_ERR_CANCELLED. */
+    int (*progress)(void *ctx, uint64_t done, uint64_t total);
+    void *progress_ctx;
+};
+hasten_status hasten_model_open_with(const char *path, const struct hasten_model_settings *settings,
+                                     struct hasten_model **out, struct hasten_error *err);
 void hasten_model_close(struct hasten_model *m); /* NULL is fine */
 int32_t hasten_model_n_vocab(const struct hasten_model *m);
 int32_t hasten_model_n_ctx_train(const struct hasten_model *m);

@@ -9,11 +9,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <stdlib.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -495,6 +497,73 @@ void file_release(const void *data, uint64_t size)
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE) - 1, begin = (uintptr_t)data & ~page;
     if (size)
         madvise((void *)begin, (size_t)((uintptr_t)data + size - begin), MADV_DONTNEED);
+}
+
+#define MAP_PIECE (8u << 20)
+
+/* One piece of a map replaced by a copy of itself. False with errno. */
+static bool copy_piece(void *at, size_t n)
+{
+    void *copy = op_begin() == FAIL
+                     ? MAP_FAILED
+                     : mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (copy == MAP_FAILED)
+        return false;
+    memcpy(copy, at, n);
+    if (mprotect(copy, n, PROT_READ) == 0 && mremap(copy, n, n, MREMAP_MAYMOVE | MREMAP_FIXED, at) == at)
+        return true;
+    const int error = errno;
+    munmap(copy, n);
+    errno = error;
+    return false;
+}
+
+static bool lock_piece(void *at, size_t n)
+{
+    return op_begin() != FAIL && mlock(at, n) == 0;
+}
+
+/* Does `piece` to each piece of a map; *done: bytes that went well. */
+static hasten_status each_piece(const void *data, uint64_t size, bool (*piece)(void *, size_t),
+                                uint64_t *done, file_progress_fn progress, void *ctx, const char *name,
+                                struct hasten_error *err)
+{
+    uint8_t *at = (uint8_t *)(uintptr_t)data;
+    for (*done = 0; *done < size;) {
+        const size_t n = size - *done < MAP_PIECE ? (size_t)(size - *done) : MAP_PIECE;
+        if (!piece(at + *done, n))
+            return HASTEN_ERR_MEMORY;
+        *done += n;
+        if (progress && progress(ctx, *done))
+            return error_set(err, HASTEN_ERR_CANCELLED, "reading %s: interrupted", name);
+    }
+    return HASTEN_OK;
+}
+
+hasten_status file_map_copy(const void *data, uint64_t size, const char *name, file_progress_fn progress,
+                            void *ctx, struct hasten_error *err)
+{
+    uint64_t done;
+    hasten_status st = each_piece(data, size, copy_piece, &done, progress, ctx, name, err);
+    return st == HASTEN_ERR_MEMORY
+               ? error_set(err, st, "reading %s into memory: out of memory after %.1f of %.1f MiB", name,
+                           (double)done / 1048576.0, (double)size / 1048576.0)
+               : st;
+}
+
+hasten_status file_map_lock(const void *data, uint64_t size, const char *name, file_progress_fn progress,
+                            void *ctx, struct hasten_error *err)
+{
+    uint64_t done;
+    struct rlimit limit = {0};
+    char most[64] = "no limit";
+    hasten_status st = each_piece(data, size, lock_piece, &done, progress, ctx, name, err);
+    if (st != HASTEN_ERR_MEMORY)
+        return st;
+    if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+        snprintf(most, sizeof most, "a limit of %.1f MiB", (double)limit.rlim_cur / 1048576.0);
+    return error_set(err, st, "locking %s: %.1f of %.1f MiB, with %s (expected a higher one: ulimit -l)",
+                     name, (double)done / 1048576.0, (double)size / 1048576.0, most);
 }
 
 /* Reads to the end into b, at most limit bytes. */

@@ -61,6 +61,16 @@ void file_unmap(const void *data, uint64_t size);
 /* Gives back the present pages of a part of such a map, those at its ends too; they are read again when touched. */
 void file_release(const void *data, uint64_t size);
 
+/* Called with the bytes of a map done so far; non-zero stops with HASTEN_ERR_CANCELLED. */
+typedef int (*file_progress_fn)(void *ctx, uint64_t done);
+/* Puts a copy in memory in the place of a map, piece by piece: the addresses and bytes stay, the file no longer counts.
+ * file_unmap frees it. name is for messages. */
+hasten_status file_map_copy(const void *data, uint64_t size, const char *name, file_progress_fn progress,
+                            void *ctx, struct hasten_error *err);
+/* Makes a map's pages present and keeps them from being paged out until file_unmap. HASTEN_ERR_MEMORY names the limit. */
+hasten_status file_map_lock(const void *data, uint64_t size, const char *name, file_progress_fn progress,
+                            void *ctx, struct hasten_error *err);
+
 /* Whole file (or stdin for "-") into memory, NUL-terminated (len excludes the NUL); at most limit bytes. */
 hasten_status file_slurp(const char *path, size_t limit, char **data, size_t *len, struct hasten_error *err);
 

@@ -15,7 +15,8 @@
 
 struct prefault {
     pthread_t thread;
-    atomic_bool stop;
+    atomic_bool stop, ended;
+    _Atomic uint64_t done;
     int32_t n_range;
     struct prefault_range range[]; /* [n_range] */
 };
@@ -23,22 +24,24 @@ struct prefault {
 #ifdef MADV_POPULATE_READ
 
 /* False: stopped, or the system does not do it. */
-static bool populate(const struct prefault *p, struct prefault_range r)
+static bool populate(struct prefault *p, struct prefault_range r)
 {
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE) - 1, end = (uintptr_t)r.data + r.size;
     for (uintptr_t at = (uintptr_t)r.data & ~page; at < end; at += PIECE) {
         size_t n = end - at < PIECE ? end - at : PIECE;
         if (atomic_load(&p->stop) || madvise((void *)at, n, MADV_POPULATE_READ))
             return false;
+        atomic_fetch_add(&p->done, n);
     }
     return true;
 }
 
 static void *run(void *arg)
 {
-    const struct prefault *p = arg;
+    struct prefault *p = arg;
     for (int32_t i = 0; i < p->n_range && populate(p, p->range[i]); i++)
         ;
+    atomic_store(&p->ended, true);
     return NULL;
 }
 
@@ -88,6 +91,16 @@ hasten_status prefault_start(const struct prefault_range *range, int32_t n_range
 }
 
 #endif
+
+bool prefault_reading(const struct prefault *p, uint64_t *done, uint64_t *total)
+{
+    *total = 0;
+    for (int32_t i = 0; i < p->n_range; i++)
+        *total += p->range[i].size;
+    const uint64_t got = atomic_load(&p->done);
+    *done = got < *total ? got : *total; /* whole pages at the edges */
+    return !atomic_load(&p->ended);
+}
 
 void prefault_stop(struct prefault *p)
 {

@@ -3,6 +3,7 @@
 #ifndef HASTEN_BASE_PREFAULT_H
 #define HASTEN_BASE_PREFAULT_H
 #include "base/error.h"
+#include <stdbool.h>
 #include <stdint.h>
 
 struct prefault;
@@ -16,6 +17,8 @@ struct prefault_range {
  * of the memory that can be had, an old kernel, no thread. HASTEN_ERR_MEMORY when out of memory. */
 hasten_status prefault_start(const struct prefault_range *range, int32_t n_range, struct prefault **out,
                              struct hasten_error *err);
+/* Bytes that are present and bytes in all; false: it has ended. */
+bool prefault_reading(const struct prefault *p, uint64_t *done, uint64_t *total);
 void prefault_stop(struct prefault *p); /* before the map goes; NULL is fine. Waits for at most one piece */
 
 #endif

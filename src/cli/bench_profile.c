@@ -50,7 +50,7 @@ static hasten_status measure(struct bench_args *a, struct hasten_engine_settings
     if (p->n_prompt > settings->n_batch)
         return error_set(err, HASTEN_ERR_USAGE, "bench: --breakdown -p %d: a chunk has at most %d rows (-b)",
                          (int)p->n_prompt, (int)settings->n_batch);
-    hasten_status st = session_open(model, settings, &a->ui, s, err);
+    hasten_status st = session_open(model, &a->model, settings, &a->ui, s, err);
     if (!st)
         st = bench_tokens(a, s, n, &tokens, err);
     if (!st) {

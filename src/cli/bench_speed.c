@@ -195,7 +195,7 @@ static hasten_status measure(struct speed_run *r, struct hasten_engine_settings 
         return error_set(err, HASTEN_ERR_USAGE,
                          "bench: depth and tokens need %lld positions (expected at most -c %d)", (long long)n,
                          (int)settings->n_ctx);
-    hasten_status st = session_open(model, settings, &r->a->ui, &r->session, err);
+    hasten_status st = session_open(model, &r->a->model, settings, &r->a->ui, &r->session, err);
     if (st)
         return st;
     hasten_seq_close(r->session.seq); /* the measurement opens its own */

@@ -91,6 +91,7 @@ void ui_detail(struct ui *ui, const char *fmt, ...) __attribute__((format(printf
 void ui_progress(struct ui *ui, const char *what, uint64_t done, uint64_t total, const char *unit,
                  uint64_t since_ns);
 void ui_progress_end(struct ui *ui); /* wipes the line */
+bool ui_draws(const struct ui *ui);  /* would ui_progress show anything? */
 
 /* Flushes stdout; a failed write is HASTEN_ERR_DISK. Returns the exit status, 0 if all is well. */
 int cli_finish(int exit_status);

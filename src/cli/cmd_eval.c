@@ -246,7 +246,7 @@ static int eval(struct eval_args *a, const struct option_group *groups, const ch
                        "eval: windows of %d every %d (expected -c >= 2, --stride <= -c)", (int)n_ctx,
                        (int)stride);
     if (!st)
-        st = session_open(model, &settings, &a->ui, &e.s, &err);
+        st = session_open(model, &a->model, &settings, &a->ui, &e.s, &err);
     if (!st)
         st = read_tokens(&e, &err);
     const bool to_file = !st && a->logits && !e.to_stdout;
@@ -273,14 +273,10 @@ int cmd_eval(const struct command *c, int argc, char **argv)
         ui_group(&a.ui),
         {.title = "Evaluation:", .defs = eval_defs, .n = 5, .dst = &a, .exclusive = "ppl ids"},
         model_group(&a.model)};
-    struct option_positionals pos;
-    struct hasten_error err;
-    int rc = command_parse(c, &a.ui, groups, 3, 1, argc, argv, &pos);
+    const char *model;
+    const int rc = command_parse_model(c, &a.ui, groups, 3, &a.model, argc, argv, &model);
     if (rc >= 0)
         return rc;
-    const char *model = model_argument(&a.model, &pos, &err);
-    if (!model)
-        return cli_fail(&err);
     if (!a.ppl && !a.ids)
         return cli_usage(c, "nothing to evaluate (expected --ppl FILE or --ids FILE)");
     return eval(&a, groups, model);

@@ -313,7 +313,7 @@ static int imatrix(struct imatrix_args *a, const struct option_group *groups, co
     if (settings.n_ctx == 0)
         settings.n_ctx = IMATRIX_DEFAULT_CONTEXT;
     if (!st)
-        st = session_open(model, &settings, &a->ui, &c.s, &err);
+        st = session_open(model, &a->model, &settings, &a->ui, &c.s, &err);
     if (!st)
         st = check_output(&c, &err);
     if (!st)
@@ -348,14 +348,10 @@ int cmd_imatrix(const struct command *c, int argc, char **argv)
                                      .n = (int)(sizeof imatrix_defs / sizeof *imatrix_defs),
                                      .dst = &a},
                                     model_group(&a.model)};
-    struct option_positionals pos;
-    struct hasten_error err;
-    int rc = command_parse(c, &a.ui, groups, 3, 1, argc, argv, &pos);
+    const char *model;
+    const int rc = command_parse_model(c, &a.ui, groups, 3, &a.model, argc, argv, &model);
     if (rc >= 0)
         return rc;
-    const char *model = model_argument(&a.model, &pos, &err);
-    if (!model)
-        return cli_fail(&err);
     if (!a.file || !a.out)
         return cli_usage(c, "no %s (expected -f FILE -o OUT)", a.file ? "output" : "text");
     if (*a.out == '\0')

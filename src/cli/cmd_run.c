@@ -166,7 +166,7 @@ static int run(struct run_args *a, struct option_group *groups, const struct opt
     if (!st)
         st = check_use(a, groups, !text && !a->turns, &err);
     if (!st)
-        st = session_open(model, &settings, &a->ui, &s, &err);
+        st = session_open(model, &a->model, &settings, &a->ui, &s, &err);
     if (!st)
         st = sampling_open(&a->sample, &groups[3], &s, &law, &err);
     if (!st)

@@ -4,6 +4,7 @@
 #include "base/limits.h"
 #include "base/pool.h"
 #include <jansson.h>
+#include <time.h>
 
 /* In the order of enum hasten_kv_type, then synonyms. */
 #define CACHE_TYPES "f16|f32|bf16|q8|q8_0"
@@ -28,6 +29,10 @@ static const struct option_def model_defs[] = {
      CACHE_TYPES, "how keys and values are kept; q8_0 is q8 [f16; f32 with --reference]"},
     {"cache-type-v", "ctv", OPT_CHOICE, offsetof(struct model_args, cache_type_v), 0, 0, NULL, CACHE_TYPES,
      "the same for values; must equal -ctk today"},
+    {"mlock", NULL, OPT_FLAG, offsetof(struct model_args, mlock), 0, 0, NULL, NULL,
+     "keep the file in memory, never paged out"},
+    {"no-mmap", NULL, OPT_FLAG, offsetof(struct model_args, no_mmap), 0, 0, NULL, NULL,
+     "read the file into memory instead of mapping it"},
     {"reference", NULL, OPT_FLAG, offsetof(struct model_args, reference), 0, 0, NULL, NULL,
      "plain C in float: slow, the truth"},
 };
@@ -48,6 +53,18 @@ const char *model_argument(const struct model_args *args, const struct option_po
     if (!args->model)
         error_set(err, HASTEN_ERR_USAGE, "no MODEL (expected a GGUF file or a name such as smollm2)");
     return args->model;
+}
+
+int command_parse_model(const struct command *c, struct ui *ui, struct option_group *groups, int n_groups,
+                        const struct model_args *args, int argc, char **argv, const char **model)
+{
+    struct option_positionals pos;
+    struct hasten_error err;
+    const int rc = command_parse(c, ui, groups, n_groups, 1, argc, argv, &pos);
+    if (rc >= 0)
+        return rc;
+    *model = model_argument(args, &pos, &err);
+    return *model ? -1 : cli_fail(&err);
 }
 
 hasten_status model_settings(const struct model_args *args, const struct option_group *g,
@@ -121,28 +138,82 @@ int32_t cli_threads(int32_t asked, struct ui *ui)
     return asked == 0 || asked > most ? most : asked;
 }
 
-hasten_status session_open(const char *arg, const struct hasten_engine_settings *settings, struct ui *ui,
-                           struct session *s, struct hasten_error *err)
+/* ---- opening -------------------------------------------------------------------------------------------- */
+
+struct loading {
+    struct ui *ui;
+    uint64_t t0;
+};
+
+static int show_loading(void *ctx, uint64_t done, uint64_t total)
 {
-    uint64_t t0 = clock_now_ns();
-    s->settings = *settings;
-    s->settings.n_threads = cli_threads(settings->n_threads, ui);
+    struct loading *l = ctx;
+    ui_progress(l->ui, "load", done, total, "bytes", l->t0);
+    return interrupt_seen();
+}
+
+static hasten_status interrupted(const struct session *s, struct hasten_error *err)
+{
+    return interrupt_seen() ? error_set(err, HASTEN_ERR_CANCELLED, "opening %s: interrupted", s->path.data)
+                            : HASTEN_OK;
+}
+
+/* The weights are read ahead by a thread, and the first step would wait for them without a word. When that takes more
+ * than a second, and there is someone to see it, it is waited for here, with progress. */
+static hasten_status wait_for_weights(const struct session *s, struct loading *l, struct hasten_error *err)
+{
+    uint64_t done, total;
+    bool slow = false;
+    while (ui_draws(l->ui) && !interrupt_seen() && model_reading(s->model, &done, &total)) {
+        const double passed = (double)(clock_now_ns() - l->t0) / 1e9;
+        slow |= done == 0 ? passed > 1 : (double)(total - done) / (double)done * passed > 1;
+        if (!slow && passed > 0.05)
+            break;
+        ui_progress(l->ui, "load", done, total, "bytes", l->t0);
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    }
+    ui_progress_end(l->ui);
+    return interrupted(s, err);
+}
+
+static hasten_status open_all(const char *arg, const struct model_args *args, struct loading *l,
+                              struct session *s, struct hasten_error *err)
+{
+    const struct hasten_model_settings how = {
+        .copy = args->no_mmap, .lock = args->mlock, .progress = show_loading, .progress_ctx = l};
     hasten_status st = model_resolve(arg, &s->path, err);
     if (!st)
-        st = hasten_model_open(s->path.data, &s->model, err);
+        st = hasten_model_open_with(s->path.data, &how, &s->model, err);
+    ui_progress_end(l->ui);
+    if (!st)
+        st = interrupted(s, err);
     if (!st)
         st = hasten_engine_open(s->model, &s->settings, &s->engine, err);
     if (!st)
         st = hasten_seq_open(s->engine, &s->seq, err);
+    return st ? st : wait_for_weights(s, l, err);
+}
+
+hasten_status session_open(const char *arg, const struct model_args *args,
+                           const struct hasten_engine_settings *settings, struct ui *ui, struct session *s,
+                           struct hasten_error *err)
+{
+    struct loading l = {.ui = ui, .t0 = clock_now_ns()};
+    s->settings = *settings;
+    s->settings.n_threads = cli_threads(settings->n_threads, ui);
+    interrupt_arm();
+    hasten_status st = open_all(arg, args, &l, s, err);
+    interrupt_disarm();
     if (st) {
         session_close(s);
         return st;
     }
     s->gguf = model_gguf(s->model);
     s->vocab = model_vocab(s->model);
-    ui_detail(ui, "%s: opened in %.0f ms, kernels %s, %d threads, context %d", s->path.data,
-              (double)(clock_now_ns() - t0) / 1e6, hasten_engine_kernels(s->engine),
-              (int)hasten_engine_n_threads(s->engine), (int)hasten_engine_n_ctx(s->engine));
+    const int n_threads = (int)hasten_engine_n_threads(s->engine);
+    ui_detail(ui, "%s: opened in %.0f ms, kernels %s, %d thread%s, context %d", s->path.data,
+              (double)(clock_now_ns() - l.t0) / 1e6, hasten_engine_kernels(s->engine), n_threads,
+              n_threads == 1 ? "" : "s", (int)hasten_engine_n_ctx(s->engine));
     return HASTEN_OK;
 }
 

@@ -10,7 +10,7 @@ struct model_args {
     int32_t n_threads, n_ctx, n_batch;
     uint64_t memory;
     int cache_type, cache_type_v; /* enum hasten_kv_type */
-    bool reference;
+    bool reference, no_mmap, mlock;
 };
 
 /* The group "Model:". Initialise args with zeros. */
@@ -18,6 +18,9 @@ struct option_group model_group(struct model_args *args);
 /* MODEL: positional or -m. Returns NULL after setting err (usage) when missing. */
 const char *model_argument(const struct model_args *args, const struct option_positionals *pos,
                            struct hasten_error *err);
+/* command_parse for a command of one MODEL, which must be given: -1 and *model, else the exit status. */
+int command_parse_model(const struct command *c, struct ui *ui, struct option_group *groups, int n_groups,
+                        const struct model_args *args, int argc, char **argv, const char **model);
 /* Engine settings, HASTEN_ERR_USAGE for keys and values of different types; g says what was given (--reference without --cache-type keeps KV in f32). */
 hasten_status model_settings(const struct model_args *args, const struct option_group *g,
                              struct hasten_engine_settings *s, struct hasten_error *err);
@@ -47,9 +50,11 @@ struct session {
 /* Threads for -t asked: 0 and more than may run at once give the CPUs allowed, the latter with a note (ui: NULL or
  * where to). More threads than CPUs are never faster. */
 int32_t cli_threads(int32_t asked, struct ui *ui);
-/* Its settings.n_threads goes through cli_threads. */
-hasten_status session_open(const char *arg, const struct hasten_engine_settings *settings, struct ui *ui,
-                           struct session *out, struct hasten_error *err);
+/* Its settings.n_threads goes through cli_threads. args says how the file is read. Ctrl-C ends it with
+ * HASTEN_ERR_CANCELLED. */
+hasten_status session_open(const char *arg, const struct model_args *args,
+                           const struct hasten_engine_settings *settings, struct ui *ui, struct session *out,
+                           struct hasten_error *err);
 void session_close(struct session *s);
 
 #endif

@@ -128,12 +128,17 @@ static void print_amount(double amount, const char *unit)
         fprintf(stderr, "%.0f %s", amount, unit);
 }
 
+bool ui_draws(const struct ui *ui)
+{
+    return !ui->quiet && isatty(STDERR_FILENO);
+}
+
 void ui_progress(struct ui *ui, const char *what, uint64_t done, uint64_t total, const char *unit,
                  uint64_t since_ns)
 {
     uint64_t now = clock_now_ns();
     double s = (double)(now - since_ns) / 1e9;
-    if (ui->quiet || !isatty(STDERR_FILENO) || s < 1 || (ui->shown && now - ui->last_ns < 100000000u))
+    if (!ui_draws(ui) || s < 1 || (ui->shown && now - ui->last_ns < 100000000u))
         return;
     double rate = done > ui->progress_from ? (double)(done - ui->progress_from) / s : 0;
     fprintf(stderr, "\r\033[K%s ", what);

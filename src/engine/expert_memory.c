@@ -97,7 +97,7 @@ static uint8_t *chunk_states(const struct hasten_model *m, int64_t *n_free)
                 count_bytes(&p, bytes);
         }
     for (int64_t i = 0; states && i < n; i++)
-        if (bytes[i] >= CHUNK) {
+        if (bytes[i] >= CHUNK && !m->copied && !m->locked) { /* what is no map does not come back */
             states[i] = CHUNK_ABSENT;
             ++*n_free;
         }

@@ -1,15 +1,76 @@
 /* Opening a model: map the file, read its description, open its vocabulary; undo in order on failure. Meanwhile a
  * thread makes the weights present, which the first step would wait for. */
 #include "model/loaded.h"
+#include "base/file.h"
 #include "base/mem.h"
+#include "base/meminfo.h"
 #include "base/prefault.h"
 
-static hasten_status load(struct hasten_model *m, const char *path, bool ahead, struct hasten_error *err)
+/* ---- copying and locking -------------------------------------------------------------------------------- */
+
+struct reading {
+    const struct hasten_model_settings *s;
+    uint64_t before, total; /* bytes of the parts that are done; of all, as often as they are gone through */
+};
+
+static int on_piece(void *ctx, uint64_t done)
+{
+    const struct reading *r = ctx;
+    return r->s->progress ? r->s->progress(r->s->progress_ctx, r->before + done, r->total) : 0;
+}
+
+static hasten_status check_room(const struct hasten_model *m, struct hasten_error *err)
+{
+    uint64_t available = 0;
+    hasten_status st = meminfo_available("/proc/meminfo", "/sys/fs/cgroup", &available, err);
+    if (!st && gguf_file_bytes(m->gguf) > available)
+        st = error_set(err, HASTEN_ERR_MEMORY,
+                       "%s: %.1f MiB to read, %.1f MiB of memory are free (expected more, or a map)",
+                       gguf_path(m->gguf), (double)gguf_file_bytes(m->gguf) / 1048576.0,
+                       (double)available / 1048576.0);
+    return st;
+}
+
+typedef hasten_status (*part_fn)(const void *data, uint64_t size, const char *name, file_progress_fn progress,
+                                 void *ctx, struct hasten_error *err);
+
+static hasten_status each_part(const struct hasten_model *m, part_fn fn, struct reading *r,
+                               struct hasten_error *err)
+{
+    hasten_status st = HASTEN_OK;
+    for (int32_t i = 0; i < gguf_n_parts(m->gguf) && !st; i++) {
+        const struct gguf_part part = gguf_part_at(m->gguf, i);
+        st = fn(part.data, part.size, gguf_path(m->gguf), on_piece, r, err);
+        r->before += part.size;
+    }
+    return st;
+}
+
+static hasten_status copy_and_lock(struct hasten_model *m, const struct hasten_model_settings *s,
+                                   struct hasten_error *err)
+{
+    struct reading r = {.s = s, .total = (uint64_t)(s->copy + s->lock) * gguf_file_bytes(m->gguf)};
+    hasten_status st = s->copy || s->lock ? check_room(m, err) : HASTEN_OK;
+    if (!st && s->copy)
+        st = each_part(m, file_map_copy, &r, err);
+    if (!st && s->lock)
+        st = each_part(m, file_map_lock, &r, err);
+    m->copied = s->copy;
+    m->locked = s->lock;
+    return st;
+}
+
+/* ---- opening ---------------------------------------------------------------------------------------------- */
+
+static hasten_status load(struct hasten_model *m, const char *path, bool ahead,
+                          const struct hasten_model_settings *settings, struct hasten_error *err)
 {
     hasten_status st;
     if ((st = gguf_open(path, &m->gguf, err)) || (st = model_map(m->gguf, &m->desc, err)))
         return st;
-    if (ahead && (st = model_read_ahead(m, err)))
+    if ((st = copy_and_lock(m, settings, err)))
+        return st;
+    if (ahead && !settings->copy && !settings->lock && (st = model_read_ahead(m, err)))
         return st;
     if ((st = vocab_open(m->gguf, &m->vocab, err)))
         return st;
@@ -21,13 +82,13 @@ static hasten_status load(struct hasten_model *m, const char *path, bool ahead, 
     return HASTEN_OK;
 }
 
-static hasten_status open_model(const char *path, bool ahead, struct hasten_model **out,
-                                struct hasten_error *err)
+static hasten_status open_model(const char *path, bool ahead, const struct hasten_model_settings *settings,
+                                struct hasten_model **out, struct hasten_error *err)
 {
     struct hasten_model *m = mem_calloc(1, sizeof *m);
     if (!m)
         return error_set(err, HASTEN_ERR_MEMORY, "%s: out of memory", path);
-    hasten_status st = load(m, path, ahead, err);
+    hasten_status st = load(m, path, ahead, settings, err);
     if (st) {
         hasten_model_close(m);
         return st;
@@ -38,12 +99,18 @@ static hasten_status open_model(const char *path, bool ahead, struct hasten_mode
 
 hasten_status hasten_model_open(const char *path, struct hasten_model **out, struct hasten_error *err)
 {
-    return open_model(path, true, out, err);
+    return open_model(path, true, &(struct hasten_model_settings){0}, out, err);
+}
+
+hasten_status hasten_model_open_with(const char *path, const struct hasten_model_settings *settings,
+                                     struct hasten_model **out, struct hasten_error *err)
+{
+    return open_model(path, true, settings, out, err);
 }
 
 hasten_status model_open_unread(const char *path, struct hasten_model **out, struct hasten_error *err)
 {
-    return open_model(path, false, out, err);
+    return open_model(path, false, &(struct hasten_model_settings){0}, out, err);
 }
 
 void hasten_model_close(struct hasten_model *m)
@@ -55,6 +122,11 @@ void hasten_model_close(struct hasten_model *m)
     model_unmap(&m->desc);
     gguf_close(m->gguf);
     mem_free(m);
+}
+
+bool model_reading(const struct hasten_model *m, uint64_t *done, uint64_t *total)
+{
+    return m->ahead && prefault_reading(m->ahead, done, total);
 }
 
 int32_t hasten_model_n_vocab(const struct hasten_model *m)

@@ -9,6 +9,7 @@ struct hasten_model {
     struct vocab *vocab;
     struct model_desc desc;
     struct prefault *ahead; /* reads the weights ahead, or NULL */
+    bool copied, locked;    /* the files' bytes are in memory of our own (never discard them), or locked */
 };
 
 /* hasten_model_open for questions about the file: the weights are not read ahead. */
@@ -19,6 +20,9 @@ struct prefault_range;
 hasten_status model_ahead_ranges(const struct hasten_model *m, struct prefault_range **range, int32_t *n,
                                  struct hasten_error *err);
 hasten_status model_read_ahead(struct hasten_model *m, struct hasten_error *err);
+
+/* How far the weights have been read ahead: false when nobody reads, or all is read. */
+bool model_reading(const struct hasten_model *m, uint64_t *done, uint64_t *total);
 
 /* Borrowed; they live as long as the model. */
 const struct gguf *model_gguf(const struct hasten_model *m);

@@ -241,6 +241,71 @@ static void test_map(void **state)
     file_close(f);
 }
 
+static int stop_at(void *ctx, uint64_t done)
+{
+    return done >= *(const uint64_t *)ctx;
+}
+
+#define MAPPED ((20u << 20) + 123)
+
+/* A copy in the place of a map: the same bytes at the same address, whatever happens to the file; stopped in the
+ * middle, it is still one readable map. */
+static void test_map_copy(void **state)
+{
+    (void)state;
+    struct hasten_error err;
+    struct file *f;
+    const void *data;
+    uint64_t size, most = 10u << 20;
+    char *bytes = mem_alloc(MAPPED);
+    assert_non_null(bytes);
+    for (size_t i = 0; i < MAPPED; i++)
+        bytes[i] = (char)(i * 31 + (i >> 12));
+    write_file(path_of("c"), bytes, MAPPED);
+    for (int round = 0; round < 3; round++) {
+        assert_int_equal(file_open(path_of("c"), FILE_READ, &f, &err), HASTEN_OK);
+        assert_int_equal(file_map(f, &data, &size, &err), HASTEN_OK);
+        file_close(f);
+        if (round == 1) {
+            file_fail_at(2, 0, ENOMEM);
+            assert_int_equal(file_map_copy(data, size, "c", NULL, NULL, &err), HASTEN_ERR_MEMORY);
+            file_fail_at(0, 0, 0);
+            assert_non_null(
+                strstr(err.message, "reading c into memory: out of memory after 8.0 of 20.0 MiB"));
+        } else if (round == 2) {
+            assert_int_equal(file_map_copy(data, size, "c", stop_at, &most, &err), HASTEN_ERR_CANCELLED);
+        } else {
+            assert_int_equal(file_map_copy(data, size, "c", NULL, NULL, &err), HASTEN_OK);
+            assert_int_equal(truncate(path_of("c"), 0), 0);
+        }
+        assert_memory_equal(data, bytes, MAPPED);
+        file_unmap(data, size);
+        write_file(path_of("c"), bytes, MAPPED);
+    }
+    mem_free(bytes);
+}
+
+static void test_map_lock(void **state)
+{
+    (void)state;
+    struct hasten_error err;
+    struct file *f;
+    const void *data;
+    uint64_t size, most = 0;
+    write_file(path_of("k"), "locked", 6);
+    assert_int_equal(file_open(path_of("k"), FILE_READ, &f, &err), HASTEN_OK);
+    assert_int_equal(file_map(f, &data, &size, &err), HASTEN_OK);
+    file_close(f);
+    file_fail_at(1, 0, ENOMEM);
+    assert_int_equal(file_map_lock(data, size, "k", NULL, NULL, &err), HASTEN_ERR_MEMORY);
+    file_fail_at(0, 0, 0);
+    assert_non_null(strstr(err.message, "locking k: 0.0 of 0.0 MiB, with "));
+    assert_int_equal(file_map_lock(data, size, "k", stop_at, &most, &err), HASTEN_ERR_CANCELLED);
+    assert_int_equal(file_map_lock(data, size, "k", NULL, NULL, &err), HASTEN_OK);
+    assert_memory_equal(data, "locked", 6);
+    file_unmap(data, size);
+}
+
 static void test_slurp(void **state)
 {
     (void)state;
@@ -399,6 +464,8 @@ int main(void)
         cmocka_unit_test(test_folders),
         cmocka_unit_test(test_lock_and_truncate),
         cmocka_unit_test(test_map),
+        cmocka_unit_test(test_map_copy),
+        cmocka_unit_test(test_map_lock),
         cmocka_unit_test(test_slurp),
         cmocka_unit_test(test_slurp_stdin),
         cmocka_unit_test(test_fault_sweep),

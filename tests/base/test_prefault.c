@@ -76,6 +76,11 @@ static void pages_become_present(void **state)
             assert_true(clock_now_ns() - t0 < 20000000000u);
             usleep(1000);
         }
+        uint64_t done, total; /* it says how far it is, and that it has ended */
+        for (uint64_t t0 = clock_now_ns(); prefault_reading(p, &done, &total);)
+            assert_true(clock_now_ns() - t0 < 20000000000u && done <= total);
+        assert_int_equal(total, size);
+        assert_int_equal(done, size);
     } else {
         assert_int_equal(CPU_COUNT(&set),
                          1); /* else there is no reason not to (old kernels: not supported here) */

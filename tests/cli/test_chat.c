@@ -31,7 +31,7 @@ static void open_subject(struct subject *s, bool raw)
     hasten_engine_default_settings(&settings);
     settings.n_threads = 1;
     settings.n_ctx = 256;
-    if (session_open(MODEL_FILE, &settings, &s->ui, &s->session, &err))
+    if (session_open(MODEL_FILE, &(struct model_args){0}, &settings, &s->ui, &s->session, &err))
         fail_msg("%s", err.message);
     sample_args_init(&s->args);
     s->groups[0] = sample_group(&s->args);
