@@ -31,7 +31,11 @@ bool chat_can_repeat(const struct chat *c); /* is there a last answer? */
 hasten_status chat_repeat(struct chat *c, answer_fn show, void *show_ctx, struct answer *out,
                           struct hasten_error *err);
 
-/* The loop on a terminal; returns an exit status. */
-int chat_loop(struct chat *c);
+/* The conversation into a new file: a JSON array of messages, as `template` takes them; raw, the transcript's text.
+ * HASTEN_ERR_FILE when there is such a file. */
+hasten_status chat_save(const struct chat *c, const char *path, struct hasten_error *err);
+
+/* The loop on a terminal; returns an exit status. history: NULL, or the file that keeps the lines typed. */
+int chat_loop(struct chat *c, const char *history);
 
 #endif

@@ -1,5 +1,6 @@
-/* Chat on a terminal: line editing and history by libedit, slash commands, Ctrl-C. Knows the terminal and
- * nothing of tokens; the conversation is chat.c's. History stays in memory: nothing typed is written to disk. */
+/* Chat on a terminal: line editing and history by libedit, slash commands, questions of several lines, Ctrl-C. Knows the
+ * terminal and nothing of tokens; the conversation is chat.c's. History stays in memory, nothing typed is written to
+ * disk, unless --history names a file. */
 #include "cli/chat.h"
 #include <errno.h>
 #include <histedit.h>
@@ -11,10 +12,17 @@
 #include <unistd.h>
 #include <wchar.h>
 
+struct terminal {
+    EditLine *el;
+    History *history;
+    bool inside; /* a question of several lines */
+};
+
 static const char *prompt_text(EditLine *el)
 {
-    (void)el;
-    return "> ";
+    const struct terminal *t = NULL;
+    el_get(el, EL_CLIENTDATA, &t);
+    return t && t->inside ? ". " : "> ";
 }
 
 /* Waits for a byte with SIGINT let through only while waiting, so that one which comes just before is not lost.
@@ -106,6 +114,40 @@ static void restart(struct chat *c, const char *system)
         cli_fail(&err);
 }
 
+static void save(struct chat *c, const char *path)
+{
+    struct hasten_error err;
+    if (!*path)
+        fputs("usage: /save FILE (the conversation as JSON; FILE must be new)\n", stderr);
+    else if (chat_save(c, path, &err))
+        cli_fail(&err);
+    else
+        ui_note(c->ui, "saved to %s", path);
+}
+
+static void help(void)
+{
+    fputs(
+        "/clear         forget the conversation\n"
+        "/system TEXT   start again with this system prompt\n"
+        "/regen         answer the last question again\n"
+        "/save FILE     write the conversation into a new file\n"
+        "/exit          leave (also Ctrl-D)\n"
+        "A \\ at the end of a line goes on in the next one; \"\"\" begins and ends a question of several lines.\n"
+        "Ctrl-C stops an answer.\n",
+        stderr);
+}
+
+static void unknown(const char *line)
+{
+    static const char *const names[] = {"/clear", "/system", "/regen", "/save", "/exit", "/quit", "/help"};
+    const char *near = nearest_word(line, names, sizeof names / sizeof *names);
+    if (near)
+        fprintf(stderr, "hasten: unknown command '%s' (did you mean %s?)\n", line, near);
+    else
+        fprintf(stderr, "hasten: unknown command '%s' (/help lists them)\n", line);
+}
+
 /* False: leave. */
 static bool slash(struct chat *c, const char *line)
 {
@@ -115,77 +157,144 @@ static bool slash(struct chat *c, const char *line)
         restart(c, NULL);
     else if (strcmp(line, "/regen") == 0)
         regenerate(c);
+    else if (strcmp(line, "/save") == 0 || strncmp(line, "/save ", 6) == 0)
+        save(c, line + 5 + strspn(line + 5, " "));
     else if (strncmp(line, "/system", 7) == 0 && !line[7 + strspn(line + 7, " ")])
         fputs("usage: /system TEXT (forgets the conversation, starts with this system prompt)\n", stderr);
     else if (strncmp(line, "/system ", 8) == 0)
         restart(c, line + 7 + strspn(line + 7, " "));
     else if (strcmp(line, "/help") == 0)
-        fputs("/clear         forget the conversation\n"
-              "/system TEXT   start again with this system prompt\n"
-              "/regen         answer the last question again\n"
-              "/exit          leave (also Ctrl-D)\n"
-              "Ctrl-C stops an answer.\n",
-              stderr);
+        help();
     else
-        fprintf(stderr, "hasten: unknown command '%s' (/help lists them)\n", line);
+        unknown(line);
     return true;
 }
 
-static bool one_line(struct chat *c, EditLine *el, History *h)
+enum got {
+    GOT_LINE,
+    GOT_INTERRUPT,
+    GOT_END
+};
+
+/* One line without its end, appended to out. */
+static enum got read_line(struct terminal *t, struct buf *out, const char **line)
 {
     int n = 0;
+    const size_t before = out->len;
     interrupt_clear();
-    const char *got = el_gets(el, &n);
+    const char *got = el_gets(t->el, &n);
     if (interrupt_seen()) {
         fputs("\n", stderr);
-        el_reset(el);
-        return true;
+        el_reset(t->el);
+        return GOT_INTERRUPT;
     }
-    if (!got || n <= 0) {
+    if (!got || n <= 0 || buf_put(out, got, strcspn(got, "\r\n"))) {
         fputs("\n", stderr);
-        return false;
+        return GOT_END;
     }
-    struct buf line = {0};
-    size_t len = strcspn(got, "\r\n");
-    bool go_on = true;
-    if (len > 0 && !buf_put(&line, got, len)) {
+    *line = out->data + before;
+    if (**line) {
         HistEvent ev;
-        history(h, &ev, H_ENTER, line.data);
-        if (line.data[0] == '/')
-            go_on = slash(c, line.data);
-        else
-            say(c, line.data, line.len);
+        history(t->history, &ev, H_ENTER, *line);
     }
-    buf_free(&line);
+    return GOT_LINE;
+}
+
+/* A question: one line, more behind a `\` at the end, or what stands between two """. */
+static enum got read_question(struct terminal *t, struct buf *out)
+{
+    static const char fence[] = "\"\"\"";
+    const size_t n = sizeof fence - 1;
+    const char *line = "";
+    bool fenced = false;
+    t->inside = false;
+    enum got got = read_line(t, out, &line);
+    if (got == GOT_LINE && strncmp(line, fence, n) == 0) {
+        fenced = true;
+        memmove(out->data, out->data + n, out->len - n + 1);
+        out->len -= n;
+        line = out->data;
+    }
+    while (got == GOT_LINE) {
+        const bool closed = fenced && out->len >= n && strcmp(out->data + out->len - n, fence) == 0;
+        const bool more = fenced ? !closed : out->len > 0 && out->data[out->len - 1] == '\\';
+        out->len -= closed ? n : more && !fenced ? 1 : 0;
+        out->data[out->len] = 0;
+        if (!more)
+            break;
+        if (out->len > 0 || !fenced) /* the line of the fence alone is no line of the question */
+            if (buf_putc(out, '\n'))
+                return GOT_END;
+        t->inside = true;
+        got = read_line(t, out, &line);
+    }
+    while (fenced && out->len > 0 && out->data[out->len - 1] == '\n')
+        out->data[--out->len] = 0;
+    return got;
+}
+
+/* False: leave. */
+static bool one_question(struct chat *c, struct terminal *t)
+{
+    struct buf text = {0};
+    const enum got got = read_question(t, &text);
+    bool go_on = got != GOT_END;
+    if (got == GOT_LINE && text.len > 0) {
+        if (text.data[0] == '/' && !t->inside)
+            go_on = slash(c, text.data);
+        else
+            say(c, text.data, text.len);
+    }
+    buf_free(&text);
     return go_on;
 }
 
-int chat_loop(struct chat *c)
+/* What --history keeps, into the list; a file that is not there yet is made at the end. */
+static void load_history(const struct terminal *t, const char *path)
+{
+    HistEvent ev;
+    history(t->history, &ev, H_SETSIZE, 500);
+    if (path)
+        history(t->history, &ev, H_LOAD, path);
+}
+
+static int save_history(const struct terminal *t, const char *path)
+{
+    HistEvent ev;
+    struct hasten_error err;
+    if (!path || history(t->history, &ev, H_SAVE, path) >= 0)
+        return 0;
+    error_set(&err, HASTEN_ERR_DISK, "writing %s: it cannot be written (expected a file for the history)",
+              path);
+    return cli_fail(&err);
+}
+
+int chat_loop(struct chat *c, const char *history_path)
 {
     struct hasten_error err;
     if (!setlocale(LC_CTYPE, "C.UTF-8")) /* libedit decodes what is typed by the locale; ours is UTF-8 */
         setlocale(LC_CTYPE, "");
-    History *h = history_init();
-    EditLine *el = el_init("hasten", stdin, stderr, stderr);
-    if (!h || !el) {
+    struct terminal t = {.history = history_init(), .el = el_init("hasten", stdin, stderr, stderr)};
+    if (!t.history || !t.el) {
         error_set(&err, HASTEN_ERR_MEMORY, "chat: the terminal cannot be set up");
-        if (h)
-            history_end(h);
+        if (t.history)
+            history_end(t.history);
         return cli_fail(&err);
     }
-    HistEvent ev;
-    history(h, &ev, H_SETSIZE, 500);
-    el_set(el, EL_PROMPT, prompt_text);
-    el_set(el, EL_HIST, history, h);
-    el_set(el, EL_EDITOR, "emacs");
-    el_set(el, EL_GETCFN, next_character);
-    el_source(el, NULL);
+    load_history(&t, history_path);
+    el_set(t.el, EL_CLIENTDATA, &t);
+    el_set(t.el, EL_PROMPT, prompt_text);
+    el_set(t.el, EL_HIST, history, t.history);
+    el_set(t.el, EL_EDITOR, "emacs");
+    el_set(t.el, EL_GETCFN, next_character);
+    el_source(t.el, NULL);
     ui_note(c->ui, "chat with %s; /help lists the commands", c->session->path.data);
     interrupt_arm();
-    while (one_line(c, el, h))
+    while (one_question(c, &t))
         ;
     interrupt_disarm();
-    el_end(el);
-    history_end(h);
-    return cli_finish(0);
+    const int rc = save_history(&t, history_path);
+    el_end(t.el);
+    history_end(t.history);
+    return rc ? rc : cli_finish(0);
 }

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 struct run_args {
-    const char *prompt, *file, *system, *turns;
+    const char *prompt, *file, *system, *turns, *history;
     bool raw;
     struct ui ui;
     struct model_args model;
@@ -24,6 +24,8 @@ static const struct option_def run_defs[] = {
      "plain completion, without the chat template"},
     {"turns", NULL, OPT_STRING, offsetof(struct run_args, turns), 0, 0, NULL, "FILE",
      "a JSON array of user messages, answered in turn as JSON lines"},
+    {"history", NULL, OPT_STRING, offsetof(struct run_args, history), 0, 0, NULL, "FILE",
+     "of a chat: keep the lines typed in it [they are not kept]"},
 };
 
 static int show_on_stdout(void *ctx, const char *bytes, size_t len)
@@ -125,7 +127,9 @@ static int run_with(struct run_args *a, bool system_on_line, struct session *s, 
     }
     if (st)
         return cli_fail(&err);
-    int rc = a->turns ? answer_turns(&c, a->turns) : text ? answer_once(&c, text, len) : chat_loop(&c);
+    int rc = a->turns ? answer_turns(&c, a->turns)
+             : text   ? answer_once(&c, text, len)
+                      : chat_loop(&c, a->history);
     chat_close(&c);
     return rc;
 }
@@ -136,6 +140,9 @@ static hasten_status check_use(const struct run_args *a, const struct option_gro
 {
     if (chat && option_on_line(&groups[0], "json"))
         return error_set(err, HASTEN_ERR_USAGE, "run: --json in a chat (expected -p, -f or --turns with it)");
+    if (!chat && option_on_line(&groups[1], "history"))
+        return error_set(err, HASTEN_ERR_USAGE,
+                         "run: --history without a chat (expected no prompt, on a terminal)");
     if (option_on_line(&groups[3], "logprobs") && !a->ui.json && !a->turns)
         return error_set(err, HASTEN_ERR_USAGE, "run: --logprobs without --json (expected both)");
     return HASTEN_OK;
@@ -185,7 +192,7 @@ int cmd_run(const struct command *c, int argc, char **argv)
     struct option_group groups[] = {ui_group(&a.ui),
                                     {.title = "Prompt:",
                                      .defs = run_defs,
-                                     .n = 5,
+                                     .n = sizeof run_defs / sizeof *run_defs,
                                      .dst = &a,
                                      .exclusive = "prompt file turns|raw system"},
                                     model_group(&a.model),

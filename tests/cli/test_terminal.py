@@ -3,6 +3,7 @@
 
     test_terminal.py HASTEN MAKE_TINY WORK"""
 
+import json
 import os
 import pty
 import re
@@ -230,6 +231,78 @@ class Chat(unittest.TestCase):
             t.until(line[-4:] + b"\r\n")
             t.until(answer)
         self.assertEqual(t.leave(), 0)
+
+
+    def test_save(self):
+        path = WORK / "saved.json"
+        path.unlink(missing_ok=True)
+        t = Terminal("run", MODEL, "-n", "3", "-s", "1", "--ignore-eos", "-sys", "Be brief.")
+        for line, answer in ((b"tell", b"limit of tokens"), (b"/save", b"usage: /save FILE"),
+                             (b"/save " + bytes(path), b"saved to "), (b"/save " + bytes(path), b"File exists"),
+                             (b"/sav x", b"did you mean /save?")):
+            t.until(b"> ")
+            t.send(line + b"\n")
+            t.until(answer)
+        self.assertEqual(t.leave(), 0)
+        messages = json.loads(path.read_text())
+        self.assertEqual([m["role"] for m in messages], ["system", "user", "assistant"])
+        self.assertEqual([m["content"] for m in messages[:2]], ["Be brief.", "tell"])
+        t = Terminal("run", MODEL, "--raw", "-n", "2", "-s", "1", "--ignore-eos")
+        t.until(b"> ")
+        t.send(b"the water\n")
+        t.until(b"limit of tokens")
+        t.until(b"> ")
+        path.unlink()
+        t.send(b"/save " + bytes(path) + b"\n")
+        t.until(b"saved to ")
+        self.assertEqual(t.leave(), 0)
+        self.assertIn(b"the water", path.read_bytes())
+
+    def test_questions_of_several_lines(self):
+        path = WORK / "lines.json"
+        path.unlink(missing_ok=True)
+        t = Terminal("run", MODEL, "-n", "2", "-s", "1", "--ignore-eos")
+        for lines in ((b"one \\", b"two\\", b"three"), (b'"""four', b"/five", b'six"""'), (b'"""', b"seven", b"", b"eight", b'"""'),
+                      (b'"""nine"""',)):
+            t.until(b"> ")
+            for i, line in enumerate(lines):
+                if i:
+                    t.until(b". ")
+                t.send(line + b"\n")
+            t.until(b"limit of tokens")
+        t.until(b"> ")
+        t.send(b"ten \\\n")
+        t.until(b". ")
+        t.send(b"\x03")  # gives the question up
+        t.until(b"> ")
+        t.send(b"/save " + bytes(path) + b"\n")
+        t.until(b"saved to ")
+        self.assertEqual(t.leave(), 0)
+        said = [m["content"] for m in json.loads(path.read_text()) if m["role"] == "user"]
+        self.assertEqual(said, ["one \ntwo\nthree", "four\n/five\nsix", "seven\n\neight", "nine"])
+
+    def test_history_is_kept_only_when_asked(self):
+        path = WORK / "history"
+        path.unlink(missing_ok=True)
+        before = set(WORK.iterdir())
+        for options in ([], ["--history", str(path)], ["--history", str(path)]):
+            t = Terminal("run", MODEL, "-n", "2", *options)
+            t.until(b"> ")
+            if path.exists():
+                t.send(b"\x10\n")  # the line before, of the last chat
+                t.until(b"/secret")
+                t.until(b"unknown command '/secret'")
+            else:
+                t.send(b"/secret\n")
+                t.until(b"unknown command '/secret'")
+            self.assertEqual(t.leave(), 0)
+            self.assertEqual(path.exists(), bool(options))
+        self.assertIn("/secret", path.read_text().replace("\\057", "/"))
+        self.assertEqual(path.stat().st_mode & 0o777, 0o600)
+        self.assertEqual(set(WORK.iterdir()) - before, {path})
+        t = Terminal("run", MODEL, "--history", str(path), "-p", "x")
+        t.until(b"--history without a chat")
+        self.assertEqual(t.close(), 2)
 
 
 class OneShot(unittest.TestCase):
