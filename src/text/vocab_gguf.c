@@ -226,6 +226,29 @@ static hasten_status open_settings(struct vocab *v, const struct gguf *g, struct
     return open_eog(v, g, err);
 }
 
+/* Phi-3's control tokens take the spaces behind them, all but three (its tokenizer.json: rstrip; GGUF has no place
+ * for that, and llama.cpp's src/llama-vocab.cpp knows it by name, too). */
+static hasten_status open_phi3(struct vocab *v, const struct gguf *g, struct hasten_error *err)
+{
+    static const char *const plain[] = {"<unk>", "<s>", "<|endoftext|>"};
+    struct gguf_str arch = {"", 0};
+    hasten_status st = gguf_opt_str(g, "general.architecture", &arch, err);
+    if (st || v->kind != VOCAB_SPM || !str_is(arch, "phi3"))
+        return st;
+    v->found = mem_calloc((size_t)v->n, 1);
+    if (!v->found)
+        return error_set(err, HASTEN_ERR_MEMORY, "out of memory for a vocabulary of %d tokens", v->n);
+    for (int32_t i = 0; i < v->n; i++)
+        if (vocab_type(v, i) == VOCAB_CONTROL || str_is(v->texts[i], "</s>"))
+            v->found[i] = FOUND_RSTRIP;
+    for (size_t i = 0; i < sizeof plain / sizeof *plain; i++) {
+        int32_t id = vocab_find(v, plain[i], strlen(plain[i]));
+        if (id >= 0)
+            v->found[id] = 0;
+    }
+    return HASTEN_OK;
+}
+
 static hasten_status open_added(struct vocab *v, struct hasten_error *err)
 {
     for (int32_t i = 0; i < v->n; i++) {
@@ -291,6 +314,8 @@ hasten_status vocab_open(const struct gguf *g, struct vocab **out, struct hasten
         st = open_settings(v, g, err);
     if (!st)
         st = open_model(v, g, err);
+    if (!st)
+        st = open_phi3(v, g, err);
     if (!st)
         st = open_added(v, err);
     if (st) {

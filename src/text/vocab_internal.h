@@ -121,7 +121,7 @@ struct bpe_merge {
     int32_t id; /* of the merged token */
 };
 
-enum { /* struct vocab.found: what a tokenizer.json says of a token */
+enum { /* struct vocab.found: what a tokenizer.json says of a token (of a GGUF file: FOUND_RSTRIP alone) */
     FOUND_LSTRIP = 1,
     FOUND_RSTRIP = 2,
     FOUND_SINGLE_WORD = 4,

@@ -398,6 +398,13 @@ static hasten_status read_settings(struct reader *r)
 
 /* ---- added tokens ------------------------------------------------------------------------------------- */
 
+/* Control tokens are found in raw text only, whatever the file says: a normalizer must not turn what a user writes
+ * (another case, wide letters) into one. */
+static bool found_normal(const struct vocab *v, int32_t id)
+{
+    return (v->found[id] & FOUND_NORMAL) && vocab_is_text(v, id);
+}
+
 /* Enters what is found in normalised text as the normalizer writes it. */
 static int insert_normal(struct vocab *v, struct encode_work *w, int32_t id)
 {
@@ -416,8 +423,8 @@ static hasten_status enter_added(struct reader *r)
     for (int32_t id = 0; id < v->n && !rc; id++) {
         if (!(v->found[id] & FOUND_ADDED))
             continue;
-        rc = v->found[id] & FOUND_NORMAL ? insert_normal(v, &w, id)
-                                         : added_insert(&v->added, v->texts[id].data, v->texts[id].len, id);
+        rc = found_normal(v, id) ? insert_normal(v, &w, id)
+                                 : added_insert(&v->added, v->texts[id].data, v->texts[id].len, id);
     }
     unicode_nfc_free(&w.nfc);
     buf_free(&w.norm[0]);

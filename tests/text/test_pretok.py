@@ -43,7 +43,7 @@ def corpus_texts():
 
 
 def gguf_file(path, fields):
-    """A GGUF file (version 3) of keys alone. Values: str, int, bool, list of str, list of int."""
+    """A GGUF file (version 3) of keys alone. Values: str, int, bool, list of str, of int, of float."""
 
     def string(s):
         data = s.encode("utf-8", "surrogateescape")
@@ -58,6 +58,8 @@ def gguf_file(path, fields):
             return struct.pack("<II", 4, v)
         if isinstance(v[0], str):
             return struct.pack("<IIQ", 9, 8, len(v)) + b"".join(map(string, v))
+        if isinstance(v[0], float):
+            return struct.pack("<IIQ", 9, 6, len(v)) + struct.pack("<%df" % len(v), *v)
         return struct.pack("<IIQ", 9, 5, len(v)) + struct.pack("<%di" % len(v), *v)
 
     with open(path, "wb") as f:
@@ -205,6 +207,26 @@ def wordpiece(tool, texts, lines, scratch):
     return bad
 
 
+def phi3(tool, scratch):
+    """Phi-3's control tokens take the spaces behind them; of a file of another architecture they do not."""
+    tokens = ["<unk>", "<s>", "</s>"] + ["<0x%02X>" % b for b in range(256)] + ["a", "\u2581", "<|end|>", "<|endoftext|>"]
+    types = [UNKNOWN, CONTROL, CONTROL] + [BYTE] * 256 + [NORMAL, NORMAL, CONTROL, CONTROL]
+    a, space, end, endoftext, newline = 259, 260, 261, 262, 3 + 10
+    want = {"phi3": [end, a, endoftext, newline, space, a, 2, a],
+            "llama": [end, newline, space, a, endoftext, newline, space, a, 2, space, a]}
+    bad = 0
+    for arch, ids in want.items():
+        path = os.path.join(scratch, "phi3.gguf")
+        gguf_file(path, {"general.architecture": arch, "tokenizer.ggml.model": "llama", "tokenizer.ggml.tokens": tokens,
+                         "tokenizer.ggml.scores": [0.0] * len(tokens), "tokenizer.ggml.token_type": types,
+                         "tokenizer.ggml.add_space_prefix": False})
+        ours = run_tool(tool, path, [b"<|end|>\n a<|endoftext|>\n a</s> a"], 2)[0][0]
+        if ours != ids:
+            bad += 1
+            print("%s: %s, expected %s" % (arch, ours, ids))
+    return bad
+
+
 def refused(tool, scratch):
     bad = 0
     path = os.path.join(scratch, "no.gguf")
@@ -236,6 +258,7 @@ def main():
     with tempfile.TemporaryDirectory() as scratch:
         bad = bpe_recipes(args.tool, texts, lines, scratch)
         bad += wordpiece(args.tool, texts, lines, scratch)
+        bad += phi3(args.tool, scratch)
         bad += refused(args.tool, scratch)
     sys.exit(1 if bad else 0)
 

@@ -430,6 +430,14 @@ static void test_folder(void **state)
     assert_int_equal(vocab_open_json(&src, &v, &err), HASTEN_OK);
     assert_int_equal(vocab_chat_template(v).len, 5);
     vocab_close(v);
+    /* control tokens of this file are to be found in normalised text; other cases of them are text all the same */
+    assert_int_equal(text_json(&o, "{\"type\": \"Lowercase\"}", "{\"type\": \"ByteLevel\"}", &json), 0);
+    src.tokenizer = json.data;
+    src.tokenizer_len = json.len;
+    assert_int_equal(vocab_open_json(&src, &v, &err), HASTEN_OK);
+    assert_int_equal(count_type(v, "<|IM_END|> <|Im_End|>", VOCAB_SPECIAL, VOCAB_CONTROL), 0);
+    assert_int_equal(count_type(v, "<|IM_END|> <|im_end|>", VOCAB_SPECIAL, VOCAB_CONTROL), 1);
+    vocab_close(v);
     src.config = "[";
     src.config_len = 1;
     assert_int_equal(vocab_open_json(&src, &v, &err), HASTEN_ERR_FILE);
