@@ -21,6 +21,8 @@ from gguf import GGMLQuantizationType as Type
 HASTEN, MAKE_TINY = sys.argv[1], sys.argv[2]
 TYPES = ["F32", "F16", "BF16", "Q8_0", "Q6_K", "Q5_0", "Q5_1", "Q5_K_S", "Q5_K_M", "Q4_0", "Q4_1", "Q4_K_S", "Q4_K_M",
          "Q3_K_S", "Q3_K_M", "Q3_K_L", "Q2_K"]
+READ_ONLY = ["IQ1_S", "IQ1_M", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S", "IQ4_NL", "IQ4_XS", "TQ1_0", "TQ2_0",
+             "MXFP4", "NVFP4"]
 CHANGED = {"general.file_type", "general.quantization_version"}
 
 
@@ -77,6 +79,33 @@ class Quantize(unittest.TestCase):
             self.assertEqual(after.fields["general.file_type"].contents(), self.file_type(kind))
         self.assertEqual(seen, {"F32", "F16", "BF16", "Q8_0", "Q6_K", "Q5_K", "Q5_0", "Q5_1", "Q4_K", "Q4_0", "Q4_1",
                                 "Q3_K", "Q2_K"})
+
+    def test_read_only_types(self):
+        """What is not written is read: as the source, by info, and as weights, with the bits of the plain kernels."""
+        text = self.path("text")
+        with open(text, "w", encoding="utf-8") as f:
+            f.write("the cat sat on the mat and looked at the dog")
+        for kind in READ_ONLY:
+            model, back = self.path(kind), self.path("back")
+            subprocess.run([MAKE_TINY, "gemma3", "5", model, "wide=1", "n_layer=2", f"type={kind}"], check=True)
+            quantize(model, back, "F32")
+            theirs, ours = tensors(model), tensors(back)
+            self.assertIn(kind, {t.tensor_type.name for t in theirs.values()})
+            for name, t in theirs.items():
+                self.assertTrue(np.array_equal(floats(t), floats(ours[name])), f"{kind}: {name}")
+            listed = subprocess.run([HASTEN, "info", model, "--tensors"], capture_output=True, check=True)
+            self.assertIn(f" {kind} ".encode(), listed.stdout)
+            rows = []
+            for cpu in ({}, {"HASTEN_CPU": "plain"}):
+                logits = self.path("logits")
+                r = subprocess.run([HASTEN, "eval", model, "--ppl", text, "--logits", logits], capture_output=True,
+                                   env=dict(os.environ, **cpu))
+                self.assertEqual(r.returncode, 0, r.stderr)
+                with open(logits, "rb") as f:
+                    rows.append(f.read())
+            self.assertTrue(len(rows[0]) > 1000 and rows[0] == rows[1], f"{kind}: not the bits of the plain kernels")
+            asked = subprocess.run([HASTEN, "quantize", self.model, self.path("no"), kind], capture_output=True)
+            self.assertEqual(asked.returncode, 2, kind)
 
     @staticmethod
     def file_type(kind):

@@ -54,6 +54,40 @@ static void put_scale_min(uint8_t p[12], struct tiny_rng *r)
     }
 }
 
+/* The codebook, ternary and four-bit float types: the deviations are those of blocks of random bits. */
+static int put_newer_scales(uint32_t type, uint8_t *p, float s)
+{
+    static const struct {
+        uint32_t type;
+        int at; /* of d */
+        float deviation;
+    } known[] = {
+        {QUANT_IQ2_XXS, 0, 53.5f},  {QUANT_IQ2_XS, 0, 55.9f},   {QUANT_IQ2_S, 0, 56.4f},
+        {QUANT_IQ3_XXS, 0, 142.4f}, {QUANT_IQ3_S, 0, 140.0f},   {QUANT_IQ1_S, 0, 7.2f},
+        {QUANT_IQ4_NL, 0, 67.5f},   {QUANT_IQ4_XS, 0, 1243.0f}, {QUANT_TQ1_0, 52, 0.817f},
+        {QUANT_TQ2_0, 64, 1.22f},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        if (known[i].type == type) {
+            put_f16(p + known[i].at, s / known[i].deviation);
+            return 0;
+        }
+    }
+    if (type == QUANT_IQ1_M) { /* a nibble of d on top of each of four words */
+        const uint16_t h = f32_to_f16(s / 7.2f);
+        for (int i = 0; i < 4; i++)
+            p[49 + 2 * i] = (uint8_t)((p[49 + 2 * i] & 15) | (h >> (4 * i) & 15) << 4);
+        return 0;
+    }
+    if (type == QUANT_NVFP4) { /* E4M3 without sign, halved: here a power of two times 1 + 3 bits */
+        const int exponent = 8 + (int)floorf(log2f(s / 2.93f));
+        for (int i = 0; i < 4; i++)
+            p[i] = (uint8_t)((exponent < 1 ? 1 : exponent > 15 ? 15 : exponent) << 3 | (p[i] & 3));
+        return 0;
+    }
+    return -1;
+}
+
 /* Overwrites the scales of a block of random bits. s: wanted standard deviation. */
 static int put_scales(uint32_t type, uint8_t *p, float s, struct tiny_rng *r)
 {
@@ -101,7 +135,7 @@ static int put_scales(uint32_t type, uint8_t *p, float s, struct tiny_rng *r)
         p[0] = (uint8_t)(127 + (int)lrintf(log2f(s / 2.93f)));
         return 0;
     default:
-        return -1;
+        return put_newer_scales(type, p, s);
     }
 }
 
