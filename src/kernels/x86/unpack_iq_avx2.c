@@ -11,6 +11,10 @@
 
 MATH_INLINE __m256i bits_at(__m256i words, unsigned at, unsigned mask)
 {
+    if (at == 0)
+        return _mm256_and_si256(words, _mm256_set1_epi32((int)mask));
+    if (at == 24 && mask == 255)
+        return _mm256_srli_epi32(words, 24);
     return _mm256_and_si256(_mm256_srlv_epi32(words, _mm256_set1_epi32((int)at)),
                             _mm256_set1_epi32((int)mask));
 }
@@ -104,13 +108,15 @@ DECLARE_UNPACK(unpack_iq2_xxs)
 {
     struct tile_q16 *t = tile;
     (void)k;
-    for (int part = 0; part < 4; part++) { /* 64 elements */
+    UNROLL for (int part = 0; part < 4; part++)
+    { /* 64 elements */
         __m256i v[4];
         load_rows(src + 2 + 16 * part, stride, v);
-        for (int h = 0; h < 2; h++) {
+        UNROLL for (int h = 0; h < 2; h++)
+        {
             const __m256i signs = even_signs(spread_sevens(v[2 * h + 1]));
             const __m256i scale = odd_scale(v[2 * h + 1], 28, 15);
-            for (int i = 0; i < 4; i++)
+            UNROLL for (int i = 0; i < 4; i++)
                 store_eight(t, 16 * part + 8 * h + 2 * i,
                             look_up(iq2_xxs_grid, bits_at(v[2 * h], 8 * (unsigned)i, 255)), signs, i, scale);
         }
@@ -123,17 +129,20 @@ DECLARE_UNPACK(unpack_iq2_xs)
     const __m256i scales[2] = {load_words(src + 66, stride), load_words(src + 70, stride)};
     struct tile_q16 *t = tile;
     (void)k;
-    for (int part = 0; part < 4; part++) {
+    UNROLL for (int part = 0; part < 4; part++)
+    {
         __m256i v[4];
         load_rows(src + 2 + 16 * part, stride, v);
-        for (int h = 0; h < 2; h++) { /* two words hold four entries: nine bits of index, seven of signs */
+        UNROLL for (int h = 0; h < 2; h++)
+        { /* two words hold four entries: nine bits of index, seven of signs */
             const __m256i a = v[2 * h], b = v[2 * h + 1];
             __m256i sevens = bits_at(a, 9, 0x7f);
             sevens = or_masked(sevens, _mm256_srli_epi32(a, 17), _mm256_set1_epi32(0x7f00));
             sevens = or_masked(sevens, _mm256_slli_epi32(b, 7), _mm256_set1_epi32(0x7f0000));
             sevens = or_masked(sevens, _mm256_srli_epi32(b, 1), _mm256_set1_epi32(0x7f000000));
             const __m256i signs = even_signs(sevens);
-            for (int i = 0; i < 4; i++) {
+            UNROLL for (int i = 0; i < 4; i++)
+            {
                 const unsigned sub = (unsigned)(4 * part + 2 * h + i / 2);
                 store_eight(t, 16 * part + 8 * h + 2 * i,
                             look_up(iq2_xs_grid, bits_at(i < 2 ? a : b, 16 * (unsigned)(i % 2), 511)), signs,
@@ -148,13 +157,15 @@ DECLARE_UNPACK(unpack_iq2_s)
 {
     struct tile_q16 *t = tile;
     (void)k;
-    for (int half = 0; half < 2; half++) { /* 16 entries */
+    UNROLL for (int half = 0; half < 2; half++)
+    { /* 16 entries */
         const __m256i high = load_words(src + 66 + 4 * half, stride);
         const __m256i scales = load_words(src + 74 + 4 * half, stride);
         __m256i low[4], signs[4];
         load_rows(src + 2 + 16 * half, stride, low);
         load_rows(src + 34 + 16 * half, stride, signs);
-        for (unsigned i = 0; i < 16; i++) {
+        UNROLL for (unsigned i = 0; i < 16; i++)
+        {
             const __m256i upper = _mm256_slli_epi32(bits_at(high, 2 * i, 3), 8);
             const __m256i index = _mm256_or_si256(bits_at(low[i / 4], 8 * (i % 4), 255), upper);
             store_eight(t, 32 * half + 2 * (int)i, look_up(iq2_s_grid, index), signs[i / 4], (int)i % 4,
@@ -168,16 +179,20 @@ DECLARE_UNPACK(unpack_iq3_xxs)
 {
     struct tile_q16 *t = tile;
     (void)k;
-    for (int half = 0; half < 2; half++) {
+    UNROLL for (int half = 0; half < 2; half++)
+    {
         __m256i rest[4];
         load_rows(src + 66 + 16 * half, stride, rest);
-        for (int part = 0; part < 2; part++) { /* 64 elements */
+        UNROLL for (int part = 0; part < 2; part++)
+        { /* 64 elements */
             __m256i v[4];
             load_rows(src + 2 + 32 * half + 16 * part, stride, v);
-            for (int h = 0; h < 2; h++) {
+            UNROLL for (int h = 0; h < 2; h++)
+            {
                 const __m256i word = rest[2 * part + h], signs = even_signs(spread_sevens(word));
                 const __m256i scale = odd_scale(word, 28, 15);
-                for (int i = 0; i < 8; i++) {
+                UNROLL for (int i = 0; i < 8; i++)
+                {
                     const __m256i entry =
                         look_up(iq3_xxs_grid, bits_at(v[2 * h + i / 4], 8 * (unsigned)(i % 4), 255));
                     store_wide(t, 32 * half + 16 * part + 8 * h + i,
@@ -194,14 +209,17 @@ DECLARE_UNPACK(unpack_iq3_s)
     const __m256i scales = load_words(src + 106, stride);
     struct tile_q16 *t = tile;
     (void)k;
-    for (int half = 0; half < 2; half++) { /* 32 entries */
+    UNROLL for (int half = 0; half < 2; half++)
+    { /* 32 entries */
         const __m256i high = load_words(src + 66 + 4 * half, stride);
         __m256i signs[4];
         load_rows(src + 74 + 16 * half, stride, signs);
-        for (int part = 0; part < 2; part++) {
+        UNROLL for (int part = 0; part < 2; part++)
+        {
             __m256i v[4];
             load_rows(src + 2 + 32 * half + 16 * part, stride, v);
-            for (int i = 0; i < 16; i++) {
+            UNROLL for (int i = 0; i < 16; i++)
+            {
                 const int e = 16 * part + i;
                 const __m256i upper = _mm256_slli_epi32(bits_at(high, (unsigned)e, 1), 8);
                 const __m256i index = _mm256_or_si256(bits_at(v[i / 4], 8 * (unsigned)(i % 4), 255), upper);
@@ -235,13 +253,16 @@ DECLARE_UNPACK(unpack_iq1_s)
     __m256i high[4];
     (void)k;
     load_rows(src + 34, stride, high);
-    for (int half = 0; half < 2; half++) {
+    UNROLL for (int half = 0; half < 2; half++)
+    {
         __m256i v[4];
         load_rows(src + 2 + 16 * half, stride, v);
-        for (int j = 0; j < 4; j++) { /* 32 elements, 16 bits of high */
+        UNROLL for (int j = 0; j < 4; j++)
+        { /* 32 elements, 16 bits of high */
             const unsigned at = 16 * (unsigned)(j % 2);
             const __m256i h = high[2 * half + j / 2], scale = odd_scale(h, at + 12, 7);
-            for (unsigned i = 0; i < 4; i++) {
+            UNROLL for (unsigned i = 0; i < 4; i++)
+            {
                 const __m256i upper = _mm256_slli_epi32(bits_at(h, at + 3 * i, 7), 8);
                 store_eight_iq1(t, 32 * half + 8 * j + 2 * (int)i,
                                 _mm256_or_si256(bits_at(v[j], 8 * i, 255), upper), bits_at(h, at + 15, 1),
@@ -259,10 +280,12 @@ DECLARE_UNPACK(unpack_iq1_m)
     __m256i high[4];
     (void)k;
     load_rows(src + 32, stride, high);
-    for (int half = 0; half < 2; half++) {
+    UNROLL for (int half = 0; half < 2; half++)
+    {
         __m256i v[4];
         load_rows(src + 16 * half, stride, v);
-        for (unsigned i = 0; i < 16; i++) { /* entries; two share a scale */
+        UNROLL for (unsigned i = 0; i < 16; i++)
+        { /* entries; two share a scale */
             const __m256i h = high[2 * half + (int)i / 8];
             const unsigned at = 4 * (i % 8), j = i / 2;
             const __m256i upper = _mm256_slli_epi32(bits_at(h, at, 7), 8);
@@ -287,7 +310,8 @@ DECLARE_UNPACK(unpack_iq4_nl)
     for (int64_t b = 0; b < k / 32; b++, src += 18) {
         __m256i v[4];
         load_rows(src + 2, stride, v);
-        for (int j = 0; j < 4; j++) {
+        UNROLL for (int j = 0; j < 4; j++)
+        {
             store_wide(t, 8 * b + j, _mm256_shuffle_epi8(values, low_nibbles(v[j])), one);
             store_wide(t, 8 * b + j + 4, _mm256_shuffle_epi8(values, high_nibbles(v[j])), one);
         }
@@ -301,13 +325,15 @@ DECLARE_UNPACK(unpack_iq4_xs)
     const __m256i head = load_words(src, stride), low = load_words(src + 4, stride);
     struct tile_q16 *t = tile;
     (void)k;
-    for (int j = 0; j < 8; j++) {
+    UNROLL for (int j = 0; j < 8; j++)
+    {
         const __m256i upper = _mm256_slli_epi32(bits_at(head, 16 + 2 * (unsigned)j, 3), 4);
         const __m256i scale =
             twice(_mm256_sub_epi32(_mm256_or_si256(bits_at(low, 4 * (unsigned)j, 15), upper), bias));
         __m256i v[4];
         load_rows(src + 8 + 16 * j, stride, v);
-        for (int i = 0; i < 4; i++) {
+        UNROLL for (int i = 0; i < 4; i++)
+        {
             store_wide(t, 8 * j + i, _mm256_shuffle_epi8(values, low_nibbles(v[i])), scale);
             store_wide(t, 8 * j + i + 4, _mm256_shuffle_epi8(values, high_nibbles(v[i])), scale);
         }
@@ -331,7 +357,8 @@ DECLARE_UNPACK(unpack_mxfp4)
     for (int64_t b = 0; b < k / 32; b++, src += 17) {
         __m256i v[4];
         load_rows(src + 1, stride, v);
-        for (int j = 0; j < 4; j++) {
+        UNROLL for (int j = 0; j < 4; j++)
+        {
             store_q(t->q[8 * b + j], _mm256_shuffle_epi8(values, low_nibbles(v[j])));
             store_q(t->q[8 * b + j + 4], _mm256_shuffle_epi8(values, high_nibbles(v[j])));
         }
@@ -357,10 +384,12 @@ DECLARE_UNPACK(unpack_nvfp4)
     struct tile_q8 *t = tile;
     for (int64_t b = 0; b < k / 32; b += 2, src += 36) {
         const __m256i scales = load_words(src, stride);
-        for (int h = 0; h < 2; h++) {
+        UNROLL for (int h = 0; h < 2; h++)
+        {
             __m256i v[4];
             load_rows(src + 4 + 16 * h, stride, v);
-            for (int i = 0; i < 4; i++) { /* 8 elements in the low nibbles of two words, 8 in the high ones */
+            UNROLL for (int i = 0; i < 4; i++)
+            { /* 8 elements in the low nibbles of two words, 8 in the high ones */
                 uint8_t(*to)[32] = t->q + 8 * (b + h) + i / 2 * 4 + i % 2;
                 store_q(to[0], _mm256_shuffle_epi8(values, low_nibbles(v[i])));
                 store_q(to[2], _mm256_shuffle_epi8(values, high_nibbles(v[i])));
@@ -376,8 +405,7 @@ DECLARE_UNPACK(unpack_nvfp4)
 /* Q3_K's offset is 4: digits are stored 3 too high; scales are 1. */
 MATH_INLINE void finish_ternary(struct tile_q8 *t, __m256 d)
 {
-    for (int j = 0; j < 16; j++)
-        store_q(t->scale[j], _mm256_set1_epi16(1));
+    UNROLL for (int j = 0; j < 16; j++) store_q(t->scale[j], _mm256_set1_epi16(1));
     _mm256_store_ps(t->d[0], d);
 }
 
@@ -395,10 +423,10 @@ DECLARE_UNPACK(unpack_tq1_0)
     struct tile_q8 *t = tile;
     __m256i v[13];
     (void)k;
-    for (int part = 0; part < 3; part++)
-        load_rows(src + 16 * part, stride, v + 4 * part);
+    UNROLL for (int part = 0; part < 3; part++) load_rows(src + 16 * part, stride, v + 4 * part);
     v[12] = load_words(src + 48, stride);
-    for (int i = 0; i < 13; i++) {
+    UNROLL for (int i = 0; i < 13; i++)
+    {
         uint8_t(*to)[32] = t->q + (i < 8 ? i : i < 12 ? 32 + i : 60);
         const int step = i < 8 ? 8 : i < 12 ? 4 : 1;
         for (int digit = 0; digit < (i < 12 ? 5 : 4); digit++)
@@ -411,13 +439,12 @@ DECLARE_UNPACK(unpack_tq2_0)
 {
     struct tile_q8 *t = tile;
     (void)k;
-    for (int part = 0; part < 4; part++) {
+    UNROLL for (int part = 0; part < 4; part++)
+    {
         __m256i v[4];
         load_rows(src + 16 * part, stride, v);
-        for (int group = 0; group < 4; group++)
-            for (int j = 0; j < 4; j++)
-                store_q(
-                    t->q[part / 2 * 32 + group * 8 + part % 2 * 4 + j],
+        UNROLL for (int group = 0; group < 4; group++) UNROLL for (int j = 0; j < 4; j++)
+            store_q(t->q[part / 2 * 32 + group * 8 + part % 2 * 4 + j],
                     _mm256_add_epi8(_mm256_and_si256(_mm256_srlv_epi32(v[j], _mm256_set1_epi32(2 * group)),
                                                      _mm256_set1_epi8(3)),
                                     _mm256_set1_epi8(3)));

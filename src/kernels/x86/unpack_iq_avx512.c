@@ -12,6 +12,13 @@
 #include "kernels/x86/panel_avx512.h"
 #include "kernels/x86/vec_avx512.h"
 
+/* Shifts by constants, and no loop but over blocks: a third faster. */
+#if defined(HASTEN_SANITIZED) || defined(__SANITIZE_ADDRESS__) || !defined(__OPTIMIZE__)
+#define UNROLL
+#else
+#define UNROLL _Pragma("GCC unroll 16")
+#endif
+
 /* ---- rows of blocks ----------------------------------------------------------------------------- */
 
 MATH_INLINE __m512i load_4_rows(const uint8_t *p, size_t step)
@@ -106,6 +113,10 @@ MATH_INLINE struct source rows_at(const uint8_t *src, size_t stride)
 
 MATH_INLINE __m512i bytes_of(__m512i words, unsigned at, unsigned mask)
 {
+    if (at == 0)
+        return _mm512_and_epi32(words, _mm512_set1_epi32((int)mask));
+    if (at == 24 && mask == 255)
+        return _mm512_srli_epi32(words, 24);
     return _mm512_and_epi32(_mm512_srlv_epi32(words, _mm512_set1_epi32((int)at)),
                             _mm512_set1_epi32((int)mask));
 }
@@ -199,13 +210,15 @@ UNPACK(iq2_xxs)
 {
     struct tile_q8 *t = tile;
     (void)k;
-    for (int part = 0; part < 4; part++) { /* 64 elements */
+    UNROLL for (int part = 0; part < 4; part++)
+    { /* 64 elements */
         const int at = 2 + 16 * part;
         __m512i v[4];
         load_words(rows_at(src, stride), at, later(ahead, at - 2), part ? 1 : 2, v);
-        for (int h = 0; h < 2; h++) {
+        UNROLL for (int h = 0; h < 2; h++)
+        {
             const __m512i signs = even_signs(spread_sevens(v[2 * h + 1]));
-            for (int i = 0; i < 4; i++)
+            UNROLL for (int i = 0; i < 4; i++)
                 store_eight(t->q + 16 * part + 8 * h + 2 * i,
                             look_up(iq2_xxs_grid, bytes_of(v[2 * h], 8 * (unsigned)i, 255)), signs, i);
         }
@@ -217,9 +230,10 @@ UNPACK(iq2_xxs)
 /* 16 scales of four bits from byte `at` of the block on. */
 MATH_INLINE void store_nibble_scales(struct tile_q8 *t, const uint8_t *src, size_t stride)
 {
-    for (int h = 0; h < 2; h++) {
+    UNROLL for (int h = 0; h < 2; h++)
+    {
         const __m512i w = gather_word(src + 4 * h, stride);
-        for (unsigned j = 0; j < 8; j += 2)
+        UNROLL for (unsigned j = 0; j < 8; j += 2)
             store_two(t, 8 * h + (int)j, odd_scale(w, 4 * j, 15), odd_scale(w, 4 * j + 4, 15), IQ_OFFSET);
     }
 }
@@ -228,21 +242,22 @@ UNPACK(iq2_xs)
 {
     struct tile_q8 *t = tile;
     (void)k;
-    for (int part = 0; part < 4; part++) {
+    UNROLL for (int part = 0; part < 4; part++)
+    {
         const int at = 2 + 16 * part;
         __m512i v[4];
         load_words(rows_at(src, stride), at, later(ahead, at - 2), part == 3 ? 2 : 1, v);
-        for (int h = 0; h < 2; h++) { /* two words hold four entries: nine bits of index, seven of signs */
+        UNROLL for (int h = 0; h < 2; h++)
+        { /* two words hold four entries: nine bits of index, seven of signs */
             const __m512i a = v[2 * h], b = v[2 * h + 1];
             __m512i sevens = bytes_of(a, 9, 0x7f);
             sevens = or_masked(sevens, _mm512_srli_epi32(a, 17), _mm512_set1_epi32(0x7f00));
             sevens = or_masked(sevens, _mm512_slli_epi32(b, 7), _mm512_set1_epi32(0x7f0000));
             sevens = or_masked(sevens, _mm512_srli_epi32(b, 1), _mm512_set1_epi32(0x7f000000));
             const __m512i signs = even_signs(sevens);
-            for (int i = 0; i < 4; i++)
-                store_eight(t->q + 16 * part + 8 * h + 2 * i,
-                            look_up(iq2_xs_grid, bytes_of(i < 2 ? a : b, 16 * (unsigned)(i % 2), 511)), signs,
-                            i);
+            UNROLL for (int i = 0; i < 4; i++) store_eight(
+                t->q + 16 * part + 8 * h + 2 * i,
+                look_up(iq2_xs_grid, bytes_of(i < 2 ? a : b, 16 * (unsigned)(i % 2), 511)), signs, i);
         }
     }
     store_nibble_scales(t, src + 66, stride);
@@ -253,12 +268,14 @@ UNPACK(iq2_s)
 {
     struct tile_q8 *t = tile;
     (void)k;
-    for (int half = 0; half < 2; half++) { /* 16 entries */
+    UNROLL for (int half = 0; half < 2; half++)
+    { /* 16 entries */
         __m512i low[4], signs[4];
         load_words(rows_at(src, stride), 2 + 16 * half, later(ahead, 16 * half), 1, low);
         load_words(rows_at(src, stride), 34 + 16 * half, later(ahead, 32 + 24 * half), 2, signs);
         const __m512i high = gather_word(src + 66 + 4 * half, stride);
-        for (int i = 0; i < 16; i++) {
+        UNROLL for (int i = 0; i < 16; i++)
+        {
             const __m512i upper = _mm512_slli_epi32(bytes_of(high, 2 * (unsigned)i, 3), 8);
             const __m512i index = _mm512_or_si512(bytes_of(low[i / 4], 8 * (unsigned)(i % 4), 255), upper);
             store_eight(t->q + 32 * half + 2 * i, look_up(iq2_s_grid, index), signs[i / 4], i % 4);
@@ -275,20 +292,23 @@ UNPACK(iq3_xxs)
     const __m512i offset = _mm512_set1_epi8(IQ_OFFSET);
     struct tile_q8 *t = tile;
     (void)k;
-    for (int half = 0; half < 2; half++) {
+    UNROLL for (int half = 0; half < 2; half++)
+    {
         __m512i rest[4];
         load_words(rows_at(src, stride), 66 + 16 * half, later(ahead, 64 + 16 * half), 1, rest);
-        for (int j = 0; j < 4; j++) /* before the loops below, in which the words are used up */
-            if (j % 2 == 0)
-                store_two(t, 4 * half + j, odd_scale(rest[j], 28, 15), odd_scale(rest[j + 1], 28, 15),
-                          IQ_OFFSET);
-        for (int part = 0; part < 2; part++) { /* 64 elements */
+        UNROLL for (int j = 0; j < 4; j++) /* before the loops below, in which the words are used up */
+            if (j % 2 == 0) store_two(t, 4 * half + j, odd_scale(rest[j], 28, 15),
+                                      odd_scale(rest[j + 1], 28, 15), IQ_OFFSET);
+        UNROLL for (int part = 0; part < 2; part++)
+        { /* 64 elements */
             const int at = 2 + 32 * half + 16 * part;
             __m512i v[4];
             load_words(rows_at(src, stride), at, later(ahead, at - 2), 1, v);
-            for (int h = 0; h < 2; h++) {
+            UNROLL for (int h = 0; h < 2; h++)
+            {
                 const __m512i signs = even_signs(spread_sevens(rest[2 * part + h]));
-                for (int i = 0; i < 8; i++) {
+                UNROLL for (int i = 0; i < 8; i++)
+                {
                     const __m512i entry =
                         look_up(iq3_xxs_grid, bytes_of(v[2 * h + i / 4], 8 * (unsigned)(i % 4), 255));
                     const __m512i bits = _mm512_set1_epi32(i % 2 ? (int)0x80402010u : 0x08040201);
@@ -309,15 +329,18 @@ UNPACK(iq3_s)
     const __m512i scales = gather_word(src + 106, stride), low = _mm512_set1_epi32(0xffff);
     struct tile_q8 *t = tile;
     (void)k;
-    for (int half = 0; half < 2; half++) { /* 32 entries */
+    UNROLL for (int half = 0; half < 2; half++)
+    { /* 32 entries */
         const __m512i high = gather_word(src + 66 + 4 * half, stride);
         __m512i signs[4];
         load_words(rows_at(src, stride), 74 + 16 * half, later(ahead, 72 + 18 * half), 2, signs);
-        for (int part = 0; part < 2; part++) {
+        UNROLL for (int part = 0; part < 2; part++)
+        {
             const int at = 2 + 32 * half + 16 * part;
             __m512i v[4];
             load_words(rows_at(src, stride), at, later(ahead, at - 2), 1, v);
-            for (int i = 0; i < 16; i++) {
+            UNROLL for (int i = 0; i < 16; i++)
+            {
                 const unsigned e = (unsigned)(16 * part + i);
                 const __m512i upper = _mm512_slli_epi32(bytes_of(high, e, 1), 8);
                 const __m512i index = _mm512_or_si512(bytes_of(v[i / 4], 8 * (unsigned)(i % 4), 255), upper);
@@ -329,7 +352,8 @@ UNPACK(iq3_s)
             }
         }
     }
-    for (unsigned j = 0; j < 4; j++) {
+    UNROLL for (unsigned j = 0; j < 4; j++)
+    {
         const __m512i s0 = odd_scale(scales, 8 * j, 15), s1 = odd_scale(scales, 8 * j + 4, 15);
         const __m512i pair = _mm512_or_si512(_mm512_and_si512(s0, low), _mm512_slli_epi32(s1, 16));
         _mm512_store_si512(t->pair[j], _mm512_slli_epi32(pair, 1));
@@ -366,8 +390,7 @@ MATH_INLINE void store_eight_iq1(uint8_t (*q)[64], __m512i index, struct iq1_sca
 
 MATH_INLINE void finish_iq1(struct tile_q8 *t, __m512 d)
 {
-    for (int j = 0; j < 4; j++)
-        _mm512_store_si512(t->min[j], _mm512_set1_epi16(-135));
+    UNROLL for (int j = 0; j < 4; j++) _mm512_store_si512(t->min[j], _mm512_set1_epi16(-135));
     store_d(t, d, 0.125f);
 }
 
@@ -377,15 +400,18 @@ UNPACK(iq1_s)
     __m512i high[4];
     (void)k;
     load_words(rows_at(src, stride), 34, later(ahead, 32), 2, high);
-    for (int half = 0; half < 2; half++) {
+    UNROLL for (int half = 0; half < 2; half++)
+    {
         __m512i v[4];
         load_words(rows_at(src, stride), 2 + 16 * half, later(ahead, 16 * half), 1, v);
-        for (int j = 0; j < 4; j++) { /* 32 elements, 16 bits of high */
+        UNROLL for (int j = 0; j < 4; j++)
+        { /* 32 elements, 16 bits of high */
             const unsigned at = 16 * (unsigned)(j % 2);
             const __m512i h = high[2 * half + j / 2];
             const __mmask16 minus = _mm512_test_epi32_mask(h, _mm512_set1_epi32((int)(0x8000u << at)));
             const struct iq1_scale s = iq1_scale(odd_scale(h, at + 12, 7), minus);
-            for (unsigned i = 0; i < 4; i++) {
+            UNROLL for (unsigned i = 0; i < 4; i++)
+            {
                 const __m512i upper = _mm512_slli_epi32(bytes_of(h, at + 3 * i, 7), 8);
                 store_eight_iq1(t->q + 32 * half + 8 * j + 2 * (int)i,
                                 _mm512_or_si512(bytes_of(v[j], 8 * i, 255), upper), s);
@@ -402,10 +428,12 @@ UNPACK(iq1_m)
     __m512i high[4];
     (void)k;
     load_words(rows_at(src, stride), 32, later(ahead, 32), 2, high);
-    for (int half = 0; half < 2; half++) {
+    UNROLL for (int half = 0; half < 2; half++)
+    {
         __m512i v[4];
         load_words(rows_at(src, stride), 16 * half, later(ahead, 16 * half), 1, v);
-        for (unsigned i = 0; i < 16; i++) { /* entries; two share a scale */
+        UNROLL for (unsigned i = 0; i < 16; i++)
+        { /* entries; two share a scale */
             const __m512i h = high[2 * half + (int)i / 8];
             const unsigned at = 4 * (i % 8), j = i / 2;
             const __mmask16 minus = _mm512_test_epi32_mask(h, _mm512_set1_epi32((int)(8u << at)));
@@ -428,7 +456,8 @@ UNPACK(iq1_m)
 /* 16 bytes per row: the low nibbles' values, then the high ones'. */
 MATH_INLINE void store_nibbles(uint8_t (*q)[64], const __m512i v[4], __m512i values)
 {
-    for (int j = 0; j < 4; j++) {
+    UNROLL for (int j = 0; j < 4; j++)
+    {
         _mm512_store_si512(q[j], _mm512_shuffle_epi8(values, low_nibbles(v[j])));
         _mm512_store_si512(q[j + 4], _mm512_shuffle_epi8(values, high_nibbles(v[j])));
     }
@@ -452,15 +481,18 @@ UNPACK(iq4_xs)
     const __m512i head = gather_word(src, stride), low = gather_word(src + 4, stride);
     struct tile_q8 *t = tile;
     (void)k;
-    for (unsigned j = 0; j < 8; j += 2) {
+    UNROLL for (unsigned j = 0; j < 8; j += 2)
+    {
         __m512i s[2];
-        for (unsigned i = 0; i < 2; i++) {
+        UNROLL for (unsigned i = 0; i < 2; i++)
+        {
             const __m512i upper = _mm512_slli_epi32(bytes_of(head, 16 + 2 * (j + i), 3), 4);
             s[i] = _mm512_sub_epi32(_mm512_or_si512(bytes_of(low, 4 * (j + i), 15), upper), bias);
         }
         store_two(t, (int)j, s[0], s[1], 128);
     }
-    for (int j = 0; j < 8; j++) {
+    UNROLL for (int j = 0; j < 8; j++)
+    {
         __m512i v[4];
         load_words(rows_at(src, stride), 8 + 16 * j, later(ahead, 17 * j), 2, v);
         store_nibbles(t->q + 8 * j, v, values);
@@ -507,11 +539,13 @@ UNPACK(nvfp4)
     struct tile_q8 *t = tile;
     for (int64_t b = 0; b < k / 32; b += 2, src += 36, ahead = later(ahead, 36)) {
         const __m512i scales = gather_word(src, stride);
-        for (int h = 0; h < 2; h++) {
+        UNROLL for (int h = 0; h < 2; h++)
+        {
             uint8_t(*q)[64] = t->q + 8 * (b + h);
             __m512i v[4];
             load_words(rows_at(src, stride), 4 + 16 * h, later(ahead, 16 * h), 2, v);
-            for (int i = 0; i < 4; i++) { /* 8 elements in the low nibbles of two words, 8 in the high ones */
+            UNROLL for (int i = 0; i < 4; i++)
+            { /* 8 elements in the low nibbles of two words, 8 in the high ones */
                 uint8_t(*to)[64] = q + i / 2 * 4 + i % 2;
                 _mm512_store_si512(to[0], _mm512_shuffle_epi8(values, low_nibbles(v[i])));
                 _mm512_store_si512(to[2], _mm512_shuffle_epi8(values, high_nibbles(v[i])));
@@ -541,10 +575,11 @@ UNPACK(tq1_0)
     struct tile_q8 *t = tile;
     __m512i v[13];
     (void)k;
-    for (int part = 0; part < 3; part++)
+    UNROLL for (int part = 0; part < 3; part++)
         load_words(rows_at(src, stride), 16 * part, later(ahead, 16 * part), part == 2 ? 2 : 1, v + 4 * part);
     v[12] = gather_word(src + 48, stride);
-    for (int i = 0; i < 13; i++) {
+    UNROLL for (int i = 0; i < 13; i++)
+    {
         uint8_t(*to)[64] = t->q + (i < 8 ? i : i < 12 ? 32 + i : 60);
         const int step = i < 8 ? 8 : i < 12 ? 4 : 1;
         for (int digit = 0; digit < (i < 12 ? 5 : 4); digit++)
@@ -558,13 +593,12 @@ UNPACK(tq2_0)
     const __m512i base = _mm512_set1_epi8(123);
     struct tile_q8 *t = tile;
     (void)k;
-    for (int part = 0; part < 4; part++) {
+    UNROLL for (int part = 0; part < 4; part++)
+    {
         __m512i v[4];
         load_words(rows_at(src, stride), 16 * part, later(ahead, 16 * part), part == 3 ? 2 : 1, v);
-        for (int group = 0; group < 4; group++)
-            for (int j = 0; j < 4; j++)
-                _mm512_store_si512(t->q[part / 2 * 32 + group * 8 + part % 2 * 4 + j],
-                                   _mm512_add_epi8(two_bits(v[j], group), base));
+        UNROLL for (int group = 0; group < 4; group++) UNROLL for (int j = 0; j < 4; j++) _mm512_store_si512(
+            t->q[part / 2 * 32 + group * 8 + part % 2 * 4 + j], _mm512_add_epi8(two_bits(v[j], group), base));
     }
     store_d(t, f16_high(gather_word(src + 62, stride)), 1.0f);
 }
