@@ -5,6 +5,7 @@
 #include "base/cpu.h"
 #include "base/mem.h"
 #include "engine/kv.h"
+#include "kernels/packed.h"
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -78,6 +79,7 @@ struct matmul {
     struct bench_data *d;
     const struct kernels *set;
     struct weight w;
+    bool packed;
     struct act a;
     float *y;
     uint8_t *scratch; /* [threads × scratch_bytes] */
@@ -97,7 +99,8 @@ static double matmul_call(void *ctx)
     struct matmul *m = ctx;
     const int64_t panels = m->rows / PANEL_ROWS, share_panels = panels / (12 * pool_size(m->d->b->pool));
     m->w.n_rows = m->rows;
-    m->w.data = data_next(m->d, (size_t)(m->rows * m->w.row_bytes));
+    m->w.data = data_next(m->d, m->packed ? packed_bytes(&m->w) : (size_t)(m->rows * m->w.row_bytes));
+    m->w.packed = m->packed ? m->w.data : NULL;
     const uint64_t t = clock_now_ns();
     pool_for(m->d->b->pool, panels, share_panels > 1 ? share_panels : 1, matmul_panels, m);
     return seconds_since(t);
@@ -145,18 +148,18 @@ static double peak_for(const struct bench_limits *l, const struct quant_type *ty
 }
 
 static hasten_status time_matmul(struct bench_data *d, const struct kernels *set,
-                                 const struct quant_type *type, int64_t n, struct bench_kernel_row *out,
-                                 struct hasten_error *err)
+                                 const struct quant_type *type, bool packed, int64_t n,
+                                 struct bench_kernel_row *out, struct hasten_error *err)
 {
     const int64_t k = WEIGHT_K;
-    struct matmul m = {.d = d, .set = set};
+    struct matmul m = {.d = d, .set = set, .packed = packed};
     m.w = (struct weight){.type = type, .n_rows = PANEL_ROWS, .k = k};
     m.w.row_bytes = k / type->block * type->block_bytes;
     hasten_status st = HASTEN_OK;
     if (matmul_open(&m, n)) {
         matmul_calibrate(&m);
         const double t = best_call(d->b, matmul_call, &m);
-        *out = (struct bench_kernel_row){.set = set->name, .kernel = "matmul", .form = type->name, .n = n};
+        *out = (struct bench_kernel_row){.set = set->name, .kernel = packed ? "matmul packed" : "matmul", .form = type->name, .n = n};
         out->threads = pool_size(d->b->pool);
         out->gbs = (double)(m.rows * m.w.row_bytes) / t * 1e-9;
         out->gops = 2.0 * (double)m.rows * (double)k * (double)n / t * 1e-9;
@@ -178,7 +181,7 @@ hasten_status bench_matmul(const struct bench_kernels *b, const struct kernels *
     struct bench_data d;
     hasten_status st = data_open(b, &d, err);
     if (!st)
-        st = time_matmul(&d, set, type, n, out, err);
+        st = time_matmul(&d, set, type, false, n, out, err);
     data_close(&d);
     return st;
 }
@@ -437,6 +440,21 @@ static hasten_status cancelled(const struct bench_kernels *b, struct hasten_erro
                                    : HASTEN_OK;
 }
 
+/* One number of columns with one set: in place, and packed where the set reads that. */
+static hasten_status time_columns(struct bench_data *d, const struct quant_type *type,
+                                  const struct kernels *set, int64_t n, bool *stop, struct hasten_error *err)
+{
+    const int forms = set->reads_packed && packed_layout_of(type) ? 2 : 1;
+    for (int packed = 0; packed < forms && !*stop; packed++) {
+        struct bench_kernel_row row;
+        hasten_status st = cancelled(d->b, err);
+        if (st || (st = time_matmul(d, set, type, packed, n, &row, err)))
+            return st;
+        *stop = d->b->row(d->b->ctx, &row) != 0;
+    }
+    return HASTEN_OK;
+}
+
 static hasten_status time_type(struct bench_data *d, const struct quant_type *type,
                                const struct kernels *const *sets, int n_sets, bool *stop,
                                struct hasten_error *err)
@@ -444,12 +462,8 @@ static hasten_status time_type(struct bench_data *d, const struct quant_type *ty
     static const int64_t columns[] = {1, 4, 16, 512};
     hasten_status st = HASTEN_OK;
     for (size_t c = 0; c < sizeof columns / sizeof *columns; c++)
-        for (int i = 0; i < n_sets && !st && !*stop; i++) {
-            struct bench_kernel_row row;
-            if ((st = cancelled(d->b, err)) || (st = time_matmul(d, sets[i], type, columns[c], &row, err)))
-                break;
-            *stop = d->b->row(d->b->ctx, &row) != 0;
-        }
+        for (int i = 0; i < n_sets && !st && !*stop; i++)
+            st = time_columns(d, type, sets[i], columns[c], stop, err);
     return st;
 }
 

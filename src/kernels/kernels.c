@@ -28,7 +28,8 @@ const struct kernels *kernels_plain(void)
 #if defined(__x86_64__)
 static const struct kernels *kernels_avx512(void)
 {
-    static const struct kernels k = {.name = "avx512", .form_of = form_of_quantised, KERNELS_OF(avx512)};
+    static const struct kernels k = {
+        .name = "avx512", .form_of = form_of_quantised, KERNELS_OF(avx512), .reads_packed = true};
     return &k;
 }
 

@@ -46,6 +46,8 @@ struct weight {
     const struct quant_type *type;
     const uint8_t *data;
     int64_t n_rows, k, row_bytes;
+    const uint8_t
+        *packed; /* the same weight once more in panels (packed.h), which matmul reads instead; or NULL */
 };
 
 enum act_form {
@@ -134,6 +136,7 @@ struct kernels {
     void (*matmul)(const struct weight *w, const struct act *a, int64_t row0, int64_t row1, float *y,
                    int64_t ldy, void *scratch);
     size_t (*matmul_scratch_bytes)(const struct weight *w);
+    bool reads_packed; /* whether matmul may be given packed weights */
 
     /* y[i] = x[i] / sqrt(mean(x^2) + eps) * w[i]; y may be x; w may be NULL (all ones). */
     void (*rms_norm)(const float *x, const float *w, int64_t n, float eps, float *y);

@@ -1,6 +1,7 @@
 /* Quantisation of activations, and matrix products of every weight type. */
 #include "checkasm.h"
 #include "kernels/layout.h"
+#include "kernels/packed.h"
 #include "kernels/ref/twin_blocks.h"
 #include <math.h>
 #include <stdlib.h>
@@ -53,7 +54,8 @@ static struct problem problem_new(struct rng *r, const struct quant_type *type, 
     const int64_t row_bytes = k / type->block * type->block_bytes;
     p.weights = guard_new((size_t)(row_bytes * n_rows), 1);
     fill_blocks(r, wk, type, n_rows * (k / type->block), p.weights.data);
-    p.w = (struct weight){type, p.weights.data, n_rows, k, row_bytes};
+    p.w = (struct weight){
+        .type = type, .data = p.weights.data, .n_rows = n_rows, .k = k, .row_bytes = row_bytes};
     p.n = n;
     p.x = malloc((size_t)(n * k) * sizeof(float));
     for (int64_t i = 0; i < n; i++)
@@ -95,6 +97,28 @@ static struct guarded output_new(const struct problem *p)
     return g;
 }
 
+/* The product of packed weights, which may read nothing of the file's rows. */
+static void check_packed(const struct kernels *set, const struct problem *p, const struct guarded *want,
+                         const char *what, struct report *rep)
+{
+    const size_t bytes = packed_bytes(&p->w);
+    const int64_t rows = p->w.n_rows, panels = (rows + PANEL_ROWS - 1) / PANEL_ROWS, some = panels / 2;
+    struct guarded got = output_new(p), packed = guard_new(bytes, 64), away = guard_new(1, 1);
+    struct problem q = *p;
+    packed_make(&p->w, 0, some, packed.data);
+    packed_make(&p->w, some, panels,
+                packed.data + (size_t)some * packed_panel_bytes(packed_layout_of(p->w.type), &p->w));
+    q.w.packed = packed.data;
+    q.w.data = away.data;
+    run(set, &q, 0, p->n, 0, rows, (float *)(void *)got.data);
+    expect(rep, !memcmp(want->data, got.data, want->size) && guard_intact(&got) && guard_intact(&packed),
+           "matmul packed %s: k %lld, rows %lld, n %lld, %s", p->w.type->name, (long long)p->w.k,
+           (long long)rows, (long long)p->n, what);
+    guard_free(&away);
+    guard_free(&packed);
+    guard_free(&got);
+}
+
 /* Compares whole buffers, padding between columns included: plain at once, the set at once, and the set
  * column by column and in two stretches of rows (row invariance). */
 static void check_problem(const struct kernels *set, const struct problem *p, bool parts, const char *what,
@@ -107,6 +131,8 @@ static void check_problem(const struct kernels *set, const struct problem *p, bo
     expect(rep, !memcmp(want.data, got.data, want.size) && guard_intact(&got),
            "matmul %s: k %lld, rows %lld, n %lld, %s", p->w.type->name, (long long)p->w.k, (long long)rows,
            (long long)p->n, what);
+    if (set->reads_packed && packed_bytes(&p->w))
+        check_packed(set, p, &want, what, rep);
     if (parts) {
         struct guarded cut = output_new(p);
         for (int64_t i = 0; i < p->n; i++) {

@@ -118,7 +118,8 @@ static void check_gather(const struct kernels *set, struct report *rep)
         struct guarded data = guard_new((size_t)(3 * row_bytes), 1), got = guard_new((size_t)k * 4, 4);
         float want[512];
         fill_blocks(&r, W_RANDOM, type, 3 * k / type->block, data.data);
-        const struct weight w = {type, data.data, 3, k, row_bytes};
+        const struct weight w = {
+            .type = type, .data = data.data, .n_rows = 3, .k = k, .row_bytes = row_bytes};
         set->row_gather(&w, 2, floats(&got));
         type->decode(data.data + 2 * row_bytes, k, want);
         expect(rep, !memcmp(want, got.data, sizeof want) && guard_intact(&got), "row_gather %s", type->name);

@@ -61,6 +61,17 @@ typedef void (*unpack_fn)(const uint8_t *src, size_t stride, int64_t k, struct a
 typedef void (*multiply_fn)(const void *tiles, int n_panels, int64_t k, const uint8_t *x, size_t stride,
                             int64_t n, bool begin, struct sums *s);
 
+/* Packed panels side by side, and the bytes of their whole tiles. */
+struct packed_panels {
+    const uint8_t *at;
+    size_t panel_bytes, tile_bytes;
+};
+
+/* Multiplies packed panels (1 or 2) by n <= COLUMN_GROUP columns, all k. tiles: scratch, [PANEL_GROUP] tiles. Sets s:
+ * [COLUMN_GROUP][PANEL_GROUP]. */
+typedef void (*few_fn)(const struct packed_panels *w, int n_panels, int64_t k, const uint8_t *x,
+                       size_t stride, int64_t n, void *tiles, struct sums *s);
+
 enum tile_kind {
     TILE_Q8,
     TILE_F32
@@ -74,24 +85,31 @@ enum mins {
 struct panel_format {
     uint32_t id; /* enum quant_id */
     enum tile_kind tile_kind;
-    enum mins mins; /* what becomes of acc2 */
-    unpack_fn unpack;
+    enum mins mins;          /* what becomes of acc2 */
+    unpack_fn unpack;        /* from the file's blocks */
+    unpack_fn unpack_packed; /* from a tile of a packed panel (kernels/packed.h) at src; stride is not used */
     multiply_fn multiply;
+    few_fn few;
 };
 
-void unpack_f32_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile);
-void unpack_f16_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile);
-void unpack_bf16_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile);
-void unpack_q4_0_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile);
-void unpack_q4_1_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile);
-void unpack_q5_0_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile);
-void unpack_q5_1_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile);
-void unpack_q8_0_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile);
-void unpack_q2_k_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile);
-void unpack_q3_k_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile);
-void unpack_q4_k_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile);
-void unpack_q5_k_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile);
-void unpack_q6_k_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile);
+#define DECLARE_UNPACK(name)                                                                                 \
+    void unpack_##name##_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead,            \
+                                void *tile);                                                                 \
+    void unpack_##name##_packed_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead,     \
+                                       void *tile)
+DECLARE_UNPACK(f32);
+DECLARE_UNPACK(f16);
+DECLARE_UNPACK(bf16);
+DECLARE_UNPACK(q4_0);
+DECLARE_UNPACK(q4_1);
+DECLARE_UNPACK(q5_0);
+DECLARE_UNPACK(q5_1);
+DECLARE_UNPACK(q8_0);
+DECLARE_UNPACK(q2_k);
+DECLARE_UNPACK(q3_k);
+DECLARE_UNPACK(q4_k);
+DECLARE_UNPACK(q5_k);
+DECLARE_UNPACK(q6_k);
 /* unpack_iq_avx512.c */
 void unpack_iq4_nl_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile);
 void unpack_iq4_xs_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile);
@@ -124,5 +142,22 @@ DECLARE_MULTIPLY(multiply_nvfp4);
 DECLARE_MULTIPLY(multiply_iq_32);
 DECLARE_MULTIPLY(multiply_iq_16);
 DECLARE_MULTIPLY(multiply_iq1);
+
+#define DECLARE_FEW(name)                                                                                    \
+    void few_##name##_avx512(const struct packed_panels *w, int n_panels, int64_t k, const uint8_t *x,       \
+                             size_t stride, int64_t n, void *tiles, struct sums *s)
+DECLARE_FEW(f32);
+DECLARE_FEW(f16);
+DECLARE_FEW(bf16);
+DECLARE_FEW(q4_0);
+DECLARE_FEW(q4_1);
+DECLARE_FEW(q5_0);
+DECLARE_FEW(q5_1);
+DECLARE_FEW(q8_0);
+DECLARE_FEW(q2_k);
+DECLARE_FEW(q3_k);
+DECLARE_FEW(q4_k);
+DECLARE_FEW(q5_k);
+DECLARE_FEW(q6_k);
 
 #endif
