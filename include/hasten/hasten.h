@@ -63,6 +63,7 @@ struct hasten_engine_settings {
     uint64_t memory_limit;       /* bytes, anonymous memory plus mapped file; 0: no limit */
     bool reference;              /* the plain-C float path (slow; KV should be f32) */
     bool plain;                  /* the plain-C twins of the fast kernels: the same bits, slower */
+    bool in_place;               /* weights are never packed: read from the mapped file, the same bits */
     bool poison;                 /* fill freed KV pages with NaN (tests) */
 };
 void hasten_engine_default_settings(struct hasten_engine_settings *s);
@@ -74,6 +75,7 @@ struct hasten_plan {
     uint64_t kv_bytes;      /* pool of KV pages with its tables */
     uint64_t compute_bytes; /* activations, logits, scratch of the workers */
     uint64_t base_bytes;    /* vocabulary, tables, program, stacks */
+    uint64_t packed_bytes;  /* of the file's, to be packed: moved to memory of the engine, not in total again */
     uint64_t total_bytes;
 };
 hasten_status hasten_engine_plan(const struct hasten_model *m, const struct hasten_engine_settings *s,

@@ -159,7 +159,8 @@ static hasten_status time_matmul(struct bench_data *d, const struct kernels *set
     if (matmul_open(&m, n)) {
         matmul_calibrate(&m);
         const double t = best_call(d->b, matmul_call, &m);
-        *out = (struct bench_kernel_row){.set = set->name, .kernel = packed ? "matmul packed" : "matmul", .form = type->name, .n = n};
+        *out = (struct bench_kernel_row){
+            .set = set->name, .kernel = packed ? "matmul packed" : "matmul", .form = type->name, .n = n};
         out->threads = pool_size(d->b->pool);
         out->gbs = (double)(m.rows * m.w.row_bytes) / t * 1e-9;
         out->gops = 2.0 * (double)m.rows * (double)k * (double)n / t * 1e-9;

@@ -112,6 +112,7 @@ hasten_status bench_profile_run(struct bench_profile *p, struct hasten_engine *e
     if (!st)
         st = hasten_seq_open(e, &r.seq, err);
     if (!st) {
+        packing_finish(e);
         engine_profile_set(e, r.record);
         st = profile_all(&r);
         engine_profile_set(e, NULL);

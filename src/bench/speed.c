@@ -2,6 +2,7 @@
 #include "bench/speed.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "engine/engine.h"
 
 struct run {
     struct bench_speed *s;
@@ -132,6 +133,7 @@ hasten_status bench_speed_run(struct bench_speed *s, struct hasten_engine *e, co
 {
     struct run r = {.s = s, .e = e, .tokens = tokens, .cancel = cancel};
     s->done = 0;
+    packing_finish(e); /* what is measured is the speed after the first steps */
     hasten_status st = open_run(&r, err);
     if (!st)
         st = repeat_all(&r, err);

@@ -25,6 +25,8 @@ static const struct option_def model_defs[] = {
      LIMIT_BATCH_ROWS, "512", "N", "rows of one step"},
     {"memory", NULL, OPT_SIZE, offsetof(struct model_args, memory), 0, 0, NULL, "LIMIT",
      "refuse to start when more is needed (512M, 4G); 0: no limit"},
+    {"in-place", NULL, OPT_FLAG, offsetof(struct model_args, in_place), 0, 0, NULL, NULL,
+     "read weights from the mapped file, never packed into memory of the process: the same bits, slower decode"},
     {"cache-type", "ctk cache-type-k", OPT_CHOICE, offsetof(struct model_args, cache_type), 0, 0, NULL,
      CACHE_TYPES, "how keys and values are kept; q8_0 is q8 [f16; f32 with --reference]"},
     {"cache-type-v", "ctv", OPT_CHOICE, offsetof(struct model_args, cache_type_v), 0, 0, NULL, CACHE_TYPES,
@@ -79,6 +81,7 @@ hasten_status model_settings(const struct model_args *args, const struct option_
     s->n_ctx = args->n_ctx;
     s->n_batch = args->n_batch;
     s->memory_limit = args->memory;
+    s->in_place = args->in_place;
     s->reference = args->reference;
     s->kv_type = k || v            ? cache_type(k ? args->cache_type : args->cache_type_v)
                  : args->reference ? HASTEN_KV_F32

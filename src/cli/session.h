@@ -10,7 +10,7 @@ struct model_args {
     int32_t n_threads, n_ctx, n_batch;
     uint64_t memory;
     int cache_type, cache_type_v; /* enum hasten_kv_type */
-    bool reference, no_mmap, mlock;
+    bool reference, in_place, no_mmap, mlock;
 };
 
 /* The group "Model:". Initialise args with zeros. */

@@ -54,6 +54,8 @@ static hasten_status open_parts(struct hasten_engine *e, struct hasten_error *er
         return error_set(err, HASTEN_ERR_MEMORY, "opening the engine: out of memory for %zu bytes of buffers",
                          e->arena_bytes);
     engine_layout(e->model, &e->settings, &e->widths, e->arena, &e->buf, &e->pass);
+    if ((st = packing_open(e, err)))
+        return st;
     fill_inv_freq(e);
     if ((st = open_kv(e, err)) || (st = open_seqs(e, err)))
         return st;
@@ -94,6 +96,7 @@ void hasten_engine_close(struct hasten_engine *e)
         return;
     pool_destroy(e->pool);
     mem_free(e->experts.states);
+    packing_close(e);
     mem_free(e->seq_tables);
     mem_free(e->seq_tokens);
     mem_free(e->seqs);

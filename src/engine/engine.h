@@ -106,8 +106,25 @@ struct expert_memory {
     int64_t n_present, n_most;
 };
 
+/* Which weights are packed, in the order in which that happens (packing.c). */
+struct packing_item {
+    struct weight *w; /* in layers or output; w->packed is set when it is complete */
+    size_t at;        /* where it goes in memory */
+};
+struct packing {
+    struct packing_item *item; /* [n] */
+    int32_t n, next;           /* items before next are done; of item next, the panels before `panel` */
+    int64_t panel;
+    uint8_t *memory; /* [bytes], or NULL: weights stay in place */
+    size_t bytes;
+};
+#define PACKING_PIECE_BYTES ((size_t)8 << 20) /* packed at once, before the source is forgotten */
+
 struct hasten_engine {
     const struct hasten_model *model;
+    struct layer *layers; /* [n_layer] the model's, their weights perhaps packed */
+    struct weight output; /* the same */
+    struct packing packing;
     struct hasten_engine_settings settings; /* with defaults filled in */
     const struct kernels *kernels;
     struct pool *pool;
@@ -138,6 +155,15 @@ enum kv_rep engine_kv_rep(const struct hasten_engine_settings *s);
 /* Writes the KV lanes of a model; returns their number (lanes may be NULL). */
 int32_t engine_lanes(const struct model_desc *d, struct kv_lane *lanes);
 int64_t engine_kv_pages(const struct hasten_engine_settings *s);
+
+/* What packing adds to the memory of an engine beside the file (padding and a piece), and the bytes packed in all. */
+uint64_t packing_plan(const struct hasten_model *m, const struct hasten_engine_settings *s, uint64_t *bytes);
+/* e->layers and e->output; memory for packed weights when they are wanted and the machine has room. */
+hasten_status packing_open(struct hasten_engine *e, struct hasten_error *err);
+void packing_close(struct hasten_engine *e);
+/* Packs a part of the weights before a pass of n_rows rows, none before the first; or all that is left. */
+void packing_advance(struct hasten_engine *e, int32_t n_rows);
+void packing_finish(struct hasten_engine *e);
 
 /* The forward pass over e->pass: x = residual stream after the last layer. Cancelled between layers. */
 hasten_status forward_pass(struct hasten_engine *e, const volatile int *cancel, struct hasten_error *err);

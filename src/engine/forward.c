@@ -221,7 +221,7 @@ hasten_status forward_pass(struct hasten_engine *e, const volatile int *cancel, 
         if (cancel && *cancel)
             return error_set(err, HASTEN_ERR_CANCELLED, "running a step: cancelled at layer %d of %d", i,
                              d->n_layer);
-        c.l = &d->layers[i];
+        c.l = &e->layers[i];
         attention_block(&c);
         ffn_block(&c);
         c.first_lane += c.l->n_head_kv;
@@ -253,7 +253,7 @@ void forward_head(struct hasten_engine *e, int32_t first, int32_t n)
                e->buf.x + (int64_t)e->pass.head_row[first + i] * d->d_model,
                (size_t)d->d_model * sizeof(float));
     linear_group(e, &(struct linear_input){e->buf.out, d->d_model, d->output_norm}, n,
-                 &(struct linear){&d->output, e->buf.logits}, 1);
+                 &(struct linear){&e->output, e->buf.logits}, 1);
     if (d->logit_softcap > 0)
         pool_for(e->pool, n * (((int64_t)d->n_vocab + CAP_VALUES - 1) / CAP_VALUES), 1, cap_logits,
                  &(struct rows_ctx){.e = e});

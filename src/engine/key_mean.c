@@ -54,7 +54,7 @@ void key_mean_fill(struct hasten_engine *e)
 {
     const struct model_desc *d = &e->model->desc;
     for (int32_t i = 0; e->buf.key_mean && i < d->n_layer; i++) {
-        const struct layer *l = &d->layers[i];
+        const struct layer *l = &e->layers[i];
         if (!has_mean(e->kv.rep, l))
             continue;
         for (int32_t h = 0; h < l->n_head_kv; h++)
@@ -68,7 +68,7 @@ const float *key_mean_of(const struct hasten_engine *e, const struct layer *l)
 {
     if (!e->buf.key_mean || !has_mean(e->kv.rep, l))
         return NULL;
-    return e->buf.key_mean + (l - e->model->desc.layers) * e->widths.k;
+    return e->buf.key_mean + (l - e->layers) * e->widths.k;
 }
 
 bool key_pairs_adjacent(const struct hasten_engine *e, const struct layer *l)

@@ -42,7 +42,7 @@ static void prepare_rows(void *ctx, int64_t begin, int64_t end, int worker)
  * as long as the engine. */
 struct product {
     const struct hasten_engine *e;
-    const struct weight *w[MAX_GROUP];
+    struct weight w[MAX_GROUP];
     float *y[MAX_GROUP];
     int64_t first_panel[MAX_GROUP + 1]; /* panels of matrix j are [first_panel[j], first_panel[j + 1]) */
     const uint8_t *act[3];              /* input rows in each form */
@@ -62,7 +62,7 @@ static struct part part_of(const struct product *p, int32_t j, int64_t begin, in
     const int64_t p0 = begin > p->first_panel[j] ? begin : p->first_panel[j];
     const int64_t p1 = end < p->first_panel[j + 1] ? end : p->first_panel[j + 1];
     const int64_t row0 = (p0 - p->first_panel[j]) * PANEL_ROWS, row1 = (p1 - p->first_panel[j]) * PANEL_ROWS;
-    return (struct part){row0, row1 < p->w[j]->n_rows ? row1 : p->w[j]->n_rows};
+    return (struct part){row0, row1 < p->w[j].n_rows ? row1 : p->w[j].n_rows};
 }
 
 /* Staged results lie as [matrix][row of the pass][row of the part]. */
@@ -76,15 +76,15 @@ static void multiply_panels(const void *ctx, int64_t begin, int64_t end, int wor
         const struct part r = part_of(p, j, begin, end);
         if (r.row0 >= r.row1)
             continue;
-        const enum act_form f = kn->form_of(p->w[j]->type, p->k);
+        const enum act_form f = kn->form_of(p->w[j].type, p->k);
         const struct act a = {
             .form = f, .n = p->n, .k = p->k, .rows = p->act[f], .row_stride = kn->act_row_bytes(f, p->k)};
         if (!stage) {
-            kn->matmul(p->w[j], &a, r.row0, r.row1, p->y[j], p->w[j]->n_rows, scratch);
+            kn->matmul(&p->w[j], &a, r.row0, r.row1, p->y[j], p->w[j].n_rows, scratch);
             continue;
         }
         const int64_t width = r.row1 - r.row0;
-        kn->matmul(p->w[j], &a, r.row0, r.row1, staged - r.row0, width, scratch);
+        kn->matmul(&p->w[j], &a, r.row0, r.row1, staged - r.row0, width, scratch);
         staged += p->n * width;
     }
 }
@@ -97,7 +97,7 @@ static void publish_panels(const void *ctx, int64_t begin, int64_t end, const vo
         const struct part r = part_of(p, j, begin, end);
         const int64_t width = r.row1 - r.row0;
         for (int64_t i = 0; i < p->n && width > 0; i++, staged += width)
-            memcpy(p->y[j] + i * p->w[j]->n_rows + r.row0, staged, (size_t)width * sizeof *staged);
+            memcpy(p->y[j] + i * p->w[j].n_rows + r.row0, staged, (size_t)width * sizeof *staged);
     }
 }
 
@@ -154,7 +154,7 @@ static void multiply_group(struct hasten_engine *e, uint8_t *const act[3], int64
 {
     struct product p = {.e = e, .k = k, .n = n, .n_lin = n_lin, .act = {act[0], act[1], act[2]}};
     for (int32_t j = 0; j < n_lin; j++) {
-        p.w[j] = lin[j].w;
+        p.w[j] = *lin[j].w;
         p.y[j] = lin[j].y;
         p.first_panel[j + 1] = p.first_panel[j] + (lin[j].w->n_rows + PANEL_ROWS - 1) / PANEL_ROWS;
         e->counters.weight_bytes += (uint64_t)lin[j].w->n_rows * (uint64_t)lin[j].w->row_bytes;

@@ -269,6 +269,7 @@ static hasten_status plan(const struct hasten_model *m, const struct hasten_engi
     out->compute_bytes = engine_layout(m, s, &w, NULL, &buf, &pass);
     /* The model's tables are alive already; what was alive before it is counted too, which errs on the safe side. */
     out->base_bytes = stats.live_bytes + BASE_RESERVE_BYTES + (uint64_t)s->n_threads * THREAD_RESERVE_BYTES;
+    out->compute_bytes += packing_plan(m, s, &out->packed_bytes);
     out->total_bytes = out->file_bytes + out->kv_bytes + out->compute_bytes + out->base_bytes;
     return plan_experts(m, s, out, err);
 }

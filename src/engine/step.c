@@ -186,6 +186,7 @@ hasten_status hasten_step(struct hasten_engine *e, const struct hasten_item *ite
     while (c.item < n_items) {
         const int32_t first = c.item;
         compose_pass(e, items, n_items, &c);
+        packing_advance(e, e->pass.n_rows);
         if ((st = forward_pass(e, cancel, err))) {
             take_back(e, items, n_items);
             return st;

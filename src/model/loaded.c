@@ -139,6 +139,12 @@ int32_t hasten_model_n_ctx_train(const struct hasten_model *m)
     return m->desc.n_ctx_train;
 }
 
+void model_forget(const struct hasten_model *m, const uint8_t *data, uint64_t size)
+{
+    (void)m; /* every model is a map of its files */
+    file_release(data, size);
+}
+
 const struct gguf *model_gguf(const struct hasten_model *m)
 {
     return m->gguf;

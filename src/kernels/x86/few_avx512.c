@@ -10,8 +10,7 @@
 struct few {
     const uint8_t *src; /* of the first panel */
     size_t panel_bytes; /* from it to the second */
-    size_t ahead; /* how far ahead of the reading memory is asked: a whole number of tiles, so that the order
-                         * within a tile does not matter, and at least 2 KiB (best of 1 to 8 on a Xeon) */
+    size_t ahead;       /* from what is read to what is asked for (see enter_tile) */
     const uint8_t *x[COLUMN_GROUP];
     __mmask16 old;     /* which lanes of sums hold something */
     struct tile_q8 *t; /* [PANEL_GROUP] for what is not quants */
@@ -393,10 +392,27 @@ MATH_INLINE void few_floats(int n_panels, int n, enum float_type type, const str
 
 /* ---- one compiled body per number of panels and columns ---------------------------------------- */
 
+/* Memory is asked for a tile ahead of the reading, two where tiles are small: less is late, more is forgotten (best of
+ * 1 to 8 KiB on a Xeon), and whole tiles because then the order within a tile does not matter. Past the end of the
+ * panels are the beginnings of those that come next. A short last tile leaves some of these, which follow at once. */
+MATH_INLINE void enter_tile(struct few *f, const struct packed_panels *w, int n_panels, int64_t n_tiles,
+                            int64_t tiles_left)
+{
+    const size_t lead = w->tile_bytes < 2048 ? 2 : 1;
+    f->ahead = lead * w->tile_bytes;
+    if (tiles_left <= (int64_t)lead)
+        f->ahead += (size_t)n_panels * w->panel_bytes - (size_t)n_tiles * w->tile_bytes;
+    if (tiles_left == 1)
+        for (size_t at = w->panel_bytes - (size_t)(n_tiles - 1) * w->tile_bytes; at < w->tile_bytes; at += 64)
+            EACH(p, n_panels) _mm_prefetch((const char *)panel_at(f, p) + at + f->ahead, _MM_HINT_T0);
+}
+
 /* All tiles of the row; x_step: bytes of activations of a tile. */
 #define FOR_TILES(panels, columns, BODY, tile_values, x_step)                                                \
     do {                                                                                                     \
-        for (int64_t left = k; left > 0; left -= tile_values) {                                              \
+        const int64_t n_tiles = (k + tile_values - 1) / tile_values;                                         \
+        for (int64_t left = k, t = n_tiles; left > 0; left -= tile_values, t--) {                            \
+            enter_tile(&f, w, panels, n_tiles, t);                                                           \
             BODY(panels, columns, &f, left < tile_values ? left : tile_values);                              \
             f.src += w->tile_bytes;                                                                          \
             f.old = 0xffff;                                                                                  \
@@ -419,11 +435,7 @@ MATH_INLINE void few_floats(int n_panels, int n, enum float_type type, const str
     void few_##name##_avx512(const struct packed_panels *w, int n_panels, int64_t k, const uint8_t *x,       \
                              size_t stride, int64_t n, void *tiles, struct sums *s)                          \
     {                                                                                                        \
-        struct few f = {.src = w->at,                                                                        \
-                        .panel_bytes = w->panel_bytes,                                                       \
-                        .ahead = w->tile_bytes < 2048 ? 2 * w->tile_bytes : w->tile_bytes,                   \
-                        .t = tiles,                                                                          \
-                        .s = s};                                                                             \
+        struct few f = {.src = w->at, .panel_bytes = w->panel_bytes, .t = tiles, .s = s};                    \
         for (int64_t c = 0; c < COLUMN_GROUP; c++) /* a third column without a fourth is done twice */       \
             f.x[c] = x + (size_t)(c < n ? c : n - 1) * stride;                                               \
         if (n_panels == 2)                                                                                   \
