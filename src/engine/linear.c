@@ -7,6 +7,13 @@
 #define MAX_GROUP 4
 #define CLAIM_PANELS 2 /* panels that matmul is fastest with, together */
 
+/* Many input rows are multiplied in areas: AREA_PANELS panels by so many input rows that these stay in the second-level
+ * cache while the panels go by. */
+#define MANY_ROWS 64
+#define AREA_PANELS 8
+#define AREA_BYTES ((size_t)1 << 20)
+#define AREA_ROWS 128
+
 struct group {
     struct hasten_engine *e;
     const struct linear_input *in;
@@ -48,6 +55,9 @@ struct product {
     const uint8_t *act[3];              /* input rows in each form */
     int64_t k;
     int32_t n, n_lin;
+    int32_t area_panels, area_rows,
+        n_row_blocks; /* area i: panels from i / n_row_blocks * area_panels on, input rows
+                                                   * from i % n_row_blocks * area_rows on */
 };
 
 _Static_assert(sizeof(struct product) <= POOL_CTX_BYTES, "a product is the ctx of a staged loop");
@@ -65,43 +75,68 @@ static struct part part_of(const struct product *p, int32_t j, int64_t begin, in
     return (struct part){row0, row1 < p->w[j].n_rows ? row1 : p->w[j].n_rows};
 }
 
-/* Staged results lie as [matrix][row of the pass][row of the part]. */
-static void multiply_panels(const void *ctx, int64_t begin, int64_t end, int worker, void *stage)
+/* Panels [begin, end) by input rows [first, first + n). */
+struct area {
+    int64_t begin, end;
+    int32_t first, n;
+};
+
+/* Areas [begin, end): neighbouring panels by all rows; or one area alone. */
+static struct area area_of(const struct product *p, int64_t begin, int64_t end)
+{
+    const int64_t n_panels = p->first_panel[p->n_lin];
+    const int32_t first = (int32_t)(begin % p->n_row_blocks) * p->area_rows, left = p->n - first;
+    struct area a = {begin / p->n_row_blocks * p->area_panels, 0, first,
+                     left < p->area_rows ? left : p->area_rows};
+    a.end = p->n_row_blocks > 1 ? a.begin + p->area_panels : end * p->area_panels;
+    a.end = a.end < n_panels ? a.end : n_panels;
+    return a;
+}
+
+/* Staged results lie as [matrix][input row][row of the part]. */
+static void multiply_area(const void *ctx, int64_t begin, int64_t end, int worker, void *stage)
 {
     const struct product *p = ctx;
     const struct kernels *kn = p->e->kernels;
+    const struct area at = area_of(p, begin, end);
     uint8_t *scratch = p->e->buf.scratch + (size_t)worker * p->e->buf.scratch_bytes;
     float *staged = stage;
     for (int32_t j = 0; j < p->n_lin; j++) {
-        const struct part r = part_of(p, j, begin, end);
+        const struct part r = part_of(p, j, at.begin, at.end);
         if (r.row0 >= r.row1)
             continue;
         const enum act_form f = kn->form_of(p->w[j].type, p->k);
-        const struct act a = {
-            .form = f, .n = p->n, .k = p->k, .rows = p->act[f], .row_stride = kn->act_row_bytes(f, p->k)};
+        const size_t stride = kn->act_row_bytes(f, p->k);
+        const struct act a = {.form = f,
+                              .n = at.n,
+                              .k = p->k,
+                              .rows = p->act[f] + (size_t)at.first * stride,
+                              .row_stride = stride};
         if (!stage) {
-            kn->matmul(&p->w[j], &a, r.row0, r.row1, p->y[j], p->w[j].n_rows, scratch);
+            kn->matmul(&p->w[j], &a, r.row0, r.row1, p->y[j] + at.first * p->w[j].n_rows, p->w[j].n_rows,
+                       scratch);
             continue;
         }
         const int64_t width = r.row1 - r.row0;
         kn->matmul(&p->w[j], &a, r.row0, r.row1, staged - r.row0, width, scratch);
-        staged += p->n * width;
+        staged += at.n * width;
     }
 }
 
-static void publish_panels(const void *ctx, int64_t begin, int64_t end, const void *stage)
+static void publish_area(const void *ctx, int64_t begin, int64_t end, const void *stage)
 {
     const struct product *p = ctx;
+    const struct area at = area_of(p, begin, end);
     const float *staged = stage;
     for (int32_t j = 0; j < p->n_lin; j++) {
-        const struct part r = part_of(p, j, begin, end);
+        const struct part r = part_of(p, j, at.begin, at.end);
         const int64_t width = r.row1 - r.row0;
-        for (int64_t i = 0; i < p->n && width > 0; i++, staged += width)
+        for (int64_t i = at.first; i < at.first + at.n && width > 0; i++, staged += width)
             memcpy(p->y[j] + i * p->w[j].n_rows + r.row0, staged, (size_t)width * sizeof *staged);
     }
 }
 
-static const struct pool_staged panels_job = {multiply_panels, publish_panels};
+static const struct pool_staged areas_job = {multiply_area, publish_area};
 
 static void collect_forms(struct group *g)
 {
@@ -133,19 +168,50 @@ static void tell_taps(const struct group *g)
 
 static void multiply_in_place(void *ctx, int64_t begin, int64_t end, int worker)
 {
-    multiply_panels(ctx, begin, end, worker, NULL);
+    const struct product *p = ctx;
+    if (p->n_row_blocks == 1)
+        multiply_area(ctx, begin, end, worker, NULL);
+    else
+        for (int64_t i = begin; i < end; i++)
+            multiply_area(ctx, i, i + 1, worker, NULL);
 }
 
-/* A claim is not below about 4 µs of work, and whole groups of panels. */
+static int64_t n_areas(const struct product *p)
+{
+    return (p->first_panel[p->n_lin] + p->area_panels - 1) / p->area_panels * p->n_row_blocks;
+}
+
+/* Areas of a product of many rows: enough of them that no worker waits long for another. */
+static void choose_areas(struct product *p, size_t row_bytes)
+{
+    const int32_t fit = (int32_t)(AREA_BYTES / row_bytes) / 32 * 32;
+    p->area_panels = AREA_PANELS;
+    p->area_rows = fit < MANY_ROWS ? MANY_ROWS : fit < AREA_ROWS ? fit : AREA_ROWS;
+    p->n_row_blocks = (p->n + p->area_rows - 1) / p->area_rows;
+    while (p->area_panels > CLAIM_PANELS && n_areas(p) < 12 * p->e->settings.n_threads)
+        p->area_panels /= 2;
+}
+
+/* Few rows: a claim is not below about 4 µs of work, and whole groups of panels. */
 static void multiply(struct product *p)
 {
-    const int64_t n_panels = p->first_panel[p->n_lin], macs = CLAIM_PANELS * PANEL_ROWS * p->k * p->n;
-    const int64_t least = CLAIM_PANELS * (1 + 25000 / (macs > 0 ? macs : 1));
-    const int64_t most = POOL_STAGE_BYTES / (PANEL_ROWS * (int64_t)sizeof(float) * p->n);
-    if (most >= least)
-        pool_for_staged(p->e->pool, n_panels, least, most, &panels_job, p, sizeof *p);
+    const struct kernels *kn = p->e->kernels;
+    int64_t least = 1, most = 1;
+    p->area_panels = 1;
+    p->area_rows = p->n;
+    p->n_row_blocks = 1;
+    if (p->n > MANY_ROWS) {
+        choose_areas(p, kn->act_row_bytes(kn->form_of(p->w[0].type, p->k), p->k));
+    } else {
+        const int64_t macs = CLAIM_PANELS * PANEL_ROWS * p->k * p->n;
+        least = CLAIM_PANELS * (1 + 25000 / (macs > 0 ? macs : 1));
+        most = POOL_STAGE_BYTES / (PANEL_ROWS * (int64_t)sizeof(float) * p->n);
+    }
+    if (most >= least &&
+        (size_t)p->area_panels * PANEL_ROWS * sizeof(float) * (size_t)p->area_rows <= POOL_STAGE_BYTES)
+        pool_for_staged(p->e->pool, n_areas(p), least, most, &areas_job, p, sizeof *p);
     else
-        pool_for(p->e->pool, n_panels, least, multiply_in_place, p);
+        pool_for(p->e->pool, n_areas(p), least, multiply_in_place, p);
 }
 
 /* act[f]: input rows in form f. */
