@@ -75,7 +75,8 @@ struct hasten_plan {
     uint64_t kv_bytes;      /* pool of KV pages with its tables */
     uint64_t compute_bytes; /* activations, logits, scratch of the workers */
     uint64_t base_bytes;    /* vocabulary, tables, program, stacks */
-    uint64_t packed_bytes;  /* of the file's, to be packed: moved to memory of the engine, not in total again */
+    uint64_t
+        packed_bytes; /* of the file's, to be packed: moved to memory of the engine, not in total again */
     uint64_t total_bytes;
 };
 hasten_status hasten_engine_plan(const struct hasten_model *m, const struct hasten_engine_settings *s,

@@ -102,6 +102,12 @@ bool prefault_reading(const struct prefault *p, uint64_t *done, uint64_t *total)
     return !atomic_load(&p->ended);
 }
 
+void prefault_cancel(struct prefault *p)
+{
+    if (p)
+        atomic_store(&p->stop, true);
+}
+
 void prefault_stop(struct prefault *p)
 {
     if (!p)

@@ -19,6 +19,7 @@ hasten_status prefault_start(const struct prefault_range *range, int32_t n_range
                              struct hasten_error *err);
 /* Bytes that are present and bytes in all; false: it has ended. */
 bool prefault_reading(const struct prefault *p, uint64_t *done, uint64_t *total);
-void prefault_stop(struct prefault *p); /* before the map goes; NULL is fine. Waits for at most one piece */
+void prefault_cancel(struct prefault *p); /* from any thread: begins no further piece; NULL is fine */
+void prefault_stop(struct prefault *p);   /* before the map goes; NULL is fine. Waits for at most one piece */
 
 #endif

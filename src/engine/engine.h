@@ -122,8 +122,8 @@ struct packing {
 
 struct hasten_engine {
     const struct hasten_model *model;
-    struct layer *layers; /* [n_layer] the model's, their weights perhaps packed */
-    struct weight output; /* the same */
+    struct layer *layers;             /* [n_layer] the model's, their weights perhaps packed */
+    struct weight output, token_embd; /* the same */
     struct packing packing;
     struct hasten_engine_settings settings; /* with defaults filled in */
     const struct kernels *kernels;

@@ -30,7 +30,7 @@ static void embed_rows(void *ctx, int64_t begin, int64_t end, int worker)
     (void)worker;
     for (int64_t i = begin; i < end; i++) {
         float *x = e->buf.x + i * d->d_model;
-        e->kernels->row_gather(&d->token_embd, e->pass.token[i], x);
+        e->kernels->row_gather(&e->token_embd, e->pass.token[i], x);
         if (d->embd_scale != 1.0f)
             e->kernels->scale(d->embd_scale, d->d_model, x);
         for (int32_t r = 0; r < d->n_ropes; r++) {

@@ -49,20 +49,30 @@ static bool wanted(const struct hasten_engine_settings *s)
     return !s->in_place && engine_kernels(s)->reads_packed;
 }
 
+/* Whether memory would not come back: the files were copied or are locked; or a limit makes experts come and go, whose
+ * plan counts what of the map is present. */
+static bool bound(const struct hasten_engine *e)
+{
+    bool experts = false;
+    for (int32_t i = 0; i < e->model->desc.n_layer; i++)
+        experts = experts || e->layers[i].ffn == FFN_MOE;
+    return e->model->copied || e->model->locked || (experts && e->settings.memory_limit);
+}
+
 uint64_t packing_plan(const struct hasten_model *m, const struct hasten_engine_settings *s, uint64_t *bytes)
 {
     size_t padding = 0;
     *bytes = wanted(s) ? total_of(&m->desc, &padding) : 0;
-    return *bytes ? padding + PACKING_PIECE_BYTES + ((uint64_t)2 << 20) : 0; /* a huge page begun */
+    return *bytes ? padding + PACKING_PIECE_BYTES + ((uint64_t)8 << 20) : 0; /* huge pages begun, folios */
 }
 
-/* Room beside what the map may keep: the system can drop the file's pages, but must not have to. */
-static bool has_room(uint64_t bytes)
+/* Whether there is room beside what the map may keep: the system can drop the file's pages, but must not have to. */
+static hasten_status has_room(uint64_t bytes, bool *room, struct hasten_error *err)
 {
-    struct hasten_error err;
-    uint64_t available;
-    return !meminfo_available("/proc/meminfo", "/sys/fs/cgroup", &available, &err) &&
-           bytes < available / 4 * 3;
+    uint64_t available = 0;
+    const hasten_status st = meminfo_available("/proc/meminfo", "/sys/fs/cgroup", &available, err);
+    *room = bytes < available / 4 * 3;
+    return st;
 }
 
 static void add_weight(struct packing *p, struct weight *w, size_t *at)
@@ -79,15 +89,18 @@ hasten_status packing_open(struct hasten_engine *e, struct hasten_error *err)
     const struct model_desc *d = &e->model->desc;
     struct packing *p = &e->packing;
     size_t padding, at = 0;
+    bool room = false;
+    hasten_status st;
     e->layers = mem_array((size_t)d->n_layer, sizeof *e->layers);
     if (!e->layers)
         return error_set(err, HASTEN_ERR_MEMORY, "opening the engine: out of memory for %d layers",
                          d->n_layer);
     memcpy(e->layers, d->layers, (size_t)d->n_layer * sizeof *e->layers);
     e->output = d->output;
-    p->bytes = wanted(&e->settings) ? total_of(d, &padding) : 0;
-    if (!p->bytes || !has_room(p->bytes))
-        return HASTEN_OK;
+    e->token_embd = d->token_embd;
+    p->bytes = wanted(&e->settings) && !bound(e) ? total_of(d, &padding) : 0;
+    if (!p->bytes || (st = has_room(p->bytes, &room, err)) || !room)
+        return p->bytes ? st : HASTEN_OK;
     p->item = mem_array((size_t)d->n_layer * LAYER_WEIGHTS + 1, sizeof *p->item);
     p->memory = mem_map(p->bytes);
     if (!p->item || !p->memory)
@@ -130,6 +143,7 @@ static size_t pack_piece(struct hasten_engine *e)
 {
     struct packing *p = &e->packing;
     struct weight *w = p->item[p->next].w;
+    model_stop_ahead(e->model); /* or it would bring back what is forgotten */
     const int64_t n_panels = (w->n_rows + PANEL_ROWS - 1) / PANEL_ROWS, left = n_panels - p->panel;
     struct piece piece = {.w = w, .dst = p->memory + p->item[p->next].at, .first = p->panel};
     piece.panel_bytes = size_of(w) / (size_t)n_panels;
@@ -139,7 +153,9 @@ static size_t pack_piece(struct hasten_engine *e)
                  (uint64_t)(n * PANEL_ROWS * w->row_bytes));
     p->panel += n;
     if (p->panel == n_panels) {
-        w->packed = piece.dst; /* no worker is late: products hold copies of weights */
+        w->packed = piece.dst; /* no late worker sees it: products hold copies of weights */
+        if (w == &e->output && e->output.data == e->token_embd.data)
+            e->token_embd.packed = w->packed;
         p->next++;
         p->panel = 0;
     }
@@ -151,7 +167,8 @@ void packing_advance(struct hasten_engine *e, int32_t n_rows)
     const size_t part = PART_BYTES * (size_t)(1 + n_rows / ROWS_PER_PART);
     if (e->counters.passes == 0)
         return;
-    for (size_t done = 0; done < part && e->packing.next < e->packing.n;)
+    /* Whole weights: a pass would bring back what has been forgotten of one that it still reads in place. */
+    for (size_t done = 0; (done < part || e->packing.panel) && e->packing.next < e->packing.n;)
         done += pack_piece(e);
 }
 

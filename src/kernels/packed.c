@@ -109,3 +109,21 @@ void packed_make(const struct weight *w, int64_t begin, int64_t end, uint8_t *ds
     for (int64_t p = begin; p < end; p++, dst += packed_panel_bytes(l, w))
         pack_panel(l, w, p, dst);
 }
+
+void packed_block(const struct weight *w, int64_t r, int64_t b, uint8_t *dst)
+{
+    const struct packed_layout *l = packed_layout_of(w->type);
+    const int64_t per_tile = l->tile_k / w->type->block, n_blocks = w->k / w->type->block,
+                  in_tile = b % per_tile, left = n_blocks - (b - in_tile),
+                  n = left < per_tile ? left : per_tile;
+    const size_t row = (size_t)(r % PANEL_ROWS);
+    const uint8_t *at = w->packed + (size_t)(r / PANEL_ROWS) * packed_panel_bytes(l, w) +
+                        (size_t)(b / per_tile) * packed_tile_bytes(w->type, l->tile_k);
+    for (int p = 0; p < PACKED_PIECES && l->piece[p].bytes; p++) {
+        const size_t bytes = l->piece[p].bytes, unit = bytes == 2 ? 2 : 4;
+        const uint8_t *from = at + (size_t)in_tile * bytes * PANEL_ROWS + row * unit;
+        for (size_t i = 0; i < bytes; i += unit, from += unit * PANEL_ROWS)
+            memcpy(dst + l->piece[p].at + i, from, unit);
+        at += (size_t)n * bytes * PANEL_ROWS;
+    }
+}

@@ -11,6 +11,7 @@
 #include "kernels/kernels.h"
 
 #define PACKED_PIECES 14
+#define PACKED_MAX_BLOCK 256 /* no packed type has more bytes in a block */
 
 /* Which bytes of a block stand together: from `at` on, a multiple of 4 or just 2; 0 bytes: no more pieces. */
 struct packed_piece {
@@ -30,6 +31,9 @@ const struct packed_layout *packed_layout_of(const struct quant_type *type);
 size_t packed_tile_bytes(const struct quant_type *type, int64_t k);
 size_t packed_panel_bytes(const struct packed_layout *l, const struct weight *w);
 size_t packed_bytes(const struct weight *w);
+
+/* Row r once more as it stands in the file, block by block: block b (of row_bytes / block_bytes) to dst. */
+void packed_block(const struct weight *w, int64_t r, int64_t b, uint8_t *dst);
 
 /* Packs panels [begin, end) of w to dst (64-byte aligned), where panel `begin` goes. w->type has a layout. */
 void packed_make(const struct weight *w, int64_t begin, int64_t end, uint8_t *dst);

@@ -179,7 +179,9 @@ hasten_status bind_vectors(const struct gguf *g, struct model_desc *m, const cha
     hasten_status st = check_shape(g, t, (const int64_t[]){n, n_vectors, 1}, err);
     if (st)
         return st;
-    if (t->type->id == QUANT_F32 && (uintptr_t)t->data % sizeof(float) == 0) {
+    /* Single vectors are copied, so that a step whose matrices are packed does not touch the map: a touch brings back
+     * all of a large page. */
+    if (n_vectors > 1 && t->type->id == QUANT_F32 && (uintptr_t)t->data % sizeof(float) == 0) {
         *out = (const float *)(const void *)t->data;
         return HASTEN_OK;
     }

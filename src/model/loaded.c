@@ -6,6 +6,8 @@
 #include "base/meminfo.h"
 #include "base/prefault.h"
 
+#define FOLIO_BYTES ((uint64_t)2 << 20)
+
 /* ---- copying and locking -------------------------------------------------------------------------------- */
 
 struct reading {
@@ -141,8 +143,20 @@ int32_t hasten_model_n_ctx_train(const struct hasten_model *m)
 
 void model_forget(const struct hasten_model *m, const uint8_t *data, uint64_t size)
 {
-    (void)m; /* every model is a map of its files */
-    file_release(data, size);
+    for (int32_t i = 0; i < gguf_n_parts(m->gguf) && !m->copied && !m->locked; i++) {
+        const struct gguf_part part = gguf_part_at(m->gguf, i);
+        const uint64_t at = (uint64_t)(data - part.data);
+        if (!part.mapped || data < part.data || at >= part.size)
+            continue;
+        const uint64_t from = at < FOLIO_BYTES ? 0 : at - FOLIO_BYTES, left = part.size - from;
+        const uint64_t want = at - from + size + FOLIO_BYTES;
+        file_release(part.data + from, want < left ? want : left);
+    }
+}
+
+void model_stop_ahead(const struct hasten_model *m)
+{
+    prefault_cancel(m->ahead);
 }
 
 const struct gguf *model_gguf(const struct hasten_model *m)

@@ -20,7 +20,9 @@ struct prefault_range;
 hasten_status model_ahead_ranges(const struct hasten_model *m, struct prefault_range **range, int32_t *n,
                                  struct hasten_error *err);
 hasten_status model_read_ahead(struct hasten_model *m, struct hasten_error *err);
-/* Bytes of a tensor will hardly be read again: their pages leave the process, and come from the file if they are. */
+/* Bytes of a tensor will hardly be read again: their pages leave the process, and come from the file if they are. So
+ * do the pages around them, which a touch of theirs may have brought along (2 MiB: the largest folio). */
+void model_stop_ahead(const struct hasten_model *m); /* no more is read ahead */
 void model_forget(const struct hasten_model *m, const uint8_t *data, uint64_t size);
 
 /* How far the weights have been read ahead: false when nobody reads, or all is read. */

@@ -1,8 +1,8 @@
 /* What a model is, once its file has been read: hyper-parameters and one array of layer descriptions that the
  * forward pass walks. A family (family_*.c) maps a file's names to them; nothing after it knows names.
  *
- * All tensors point into the mapped file. Vectors (norms, biases) that the file does not hold as F32 are
- * decoded once into memory owned by the model. Immutable after model_map; shared by all engines. */
+ * All matrices point into the mapped file. Vectors (norms, biases) are decoded once into memory owned by the
+ * model, but for stacks of them (experts) that the file holds as F32. Immutable after model_map; shared by all engines. */
 #ifndef HASTEN_MODEL_MODEL_H
 #define HASTEN_MODEL_MODEL_H
 #include "base/error.h"
@@ -107,7 +107,7 @@ struct model_desc {
     struct weight token_embd; /* [n_vocab × d] */
     struct weight output;     /* the head; equals token_embd when tied */
     const float *output_norm; /* [d] */
-    float **decoded;          /* owned vectors that were not F32 in the file */
+    float **decoded;          /* owned vectors */
     int32_t n_decoded, cap_decoded;
     uint8_t *claimed;     /* [tensors of the file] 1 for each that a binder took; only while mapping */
     uint8_t *read_keys;   /* [keys of the file] the same for keys */

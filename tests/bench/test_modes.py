@@ -151,7 +151,11 @@ class Limits(unittest.TestCase):
         rows = r["kernels"]
         self.assertLessEqual({"reference", "plain"}, {row["set"] for row in rows})
         self.assertEqual({row["n"] for row in rows}, {1, 4, 16, 512})
-        self.assertEqual({(row["kernel"], row["form"]) for row in rows}, {("matmul", "Q4_K")})
+        packed = {row["set"] for row in rows if row["kernel"] == "matmul packed"}
+        self.assertLessEqual(packed, {"avx512"})
+        self.assertLessEqual({"avx512"} & {row["set"] for row in rows}, packed)
+        self.assertEqual({(row["kernel"], row["form"]) for row in rows} - {("matmul packed", "Q4_K")},
+                         {("matmul", "Q4_K")})
         for row in rows:
             self.assertGreater(row["gops"], 0)
             self.assertLess(row["peak_share"], 1.05, row)

@@ -1,5 +1,6 @@
 /* Norm, rotation, activations functions and the rest of the element-wise kernels. */
 #include "checkasm.h"
+#include "kernels/packed.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -109,6 +110,28 @@ static void check_op(const struct kernels *set, enum op op, enum x_kind kind, in
     inputs_free(&b);
 }
 
+/* A row of packed weights, which may read nothing of the file's rows; the last tile may be short. */
+static void check_packed_gather(const struct kernels *set, const struct weight *w, struct report *rep)
+{
+    const int64_t k = w->type->block == 256 ? 512 : 480;
+    struct guarded got = guard_new((size_t)k * 4, 4);
+    struct weight p = *w;
+    float want[512];
+    p.k = k;
+    struct guarded packed = guard_new(packed_bytes(&p), 64);
+    packed_make(&p, 0, 1, packed.data);
+    p.packed = packed.data;
+    p.data = NULL;
+    for (int64_t r = 0; r < p.n_rows; r++) {
+        set->row_gather(&p, r, floats(&got));
+        w->type->decode(w->data + r * w->row_bytes, k, want);
+        expect(rep, !memcmp(want, got.data, (size_t)k * sizeof *want) && guard_intact(&got),
+               "row_gather of packed %s: row %lld", w->type->name, (long long)r);
+    }
+    guard_free(&packed);
+    guard_free(&got);
+}
+
 static void check_gather(const struct kernels *set, struct report *rep)
 {
     struct rng r = {9};
@@ -123,6 +146,8 @@ static void check_gather(const struct kernels *set, struct report *rep)
         set->row_gather(&w, 2, floats(&got));
         type->decode(data.data + 2 * row_bytes, k, want);
         expect(rep, !memcmp(want, got.data, sizeof want) && guard_intact(&got), "row_gather %s", type->name);
+        if (packed_bytes(&w))
+            check_packed_gather(set, &w, rep);
         guard_free(&data);
         guard_free(&got);
     }

@@ -27,8 +27,11 @@ const char *spec_text(const struct run_spec *s, char *out, size_t out_size)
     static const char *const kv[] = {"f16", "f32", "bf16", "q8"};
     snprintf(out, out_size, "%d threads, chunk %d, batch %d, %d neighbours%s%s%s%s%s, kv %s", s->n_threads,
              s->chunk, s->n_batch, s->n_neighbours, s->forked ? ", forked" : "",
-             s->regrown ? ", regrown" : "", s->plain ? ", plain" : "", s->reference ? ", reference" : "",
-             s->hasty ? ", hasty" : "", kv[s->kv]);
+             s->regrown ? ", regrown" : "",
+             s->plain      ? ", plain"
+             : s->in_place ? ", in place"
+                           : "",
+             s->reference ? ", reference" : "", s->hasty ? ", hasty" : "", kv[s->kv]);
     return out;
 }
 
@@ -139,6 +142,7 @@ static void open_run(struct run *r, const struct hasten_model *m)
     s.n_batch = r->spec->n_batch;
     s.n_logits = 1 + (r->spec->chunk + r->spec->n_batch) % 64; /* another constant that must not show */
     s.plain = r->spec->plain;
+    s.in_place = r->spec->in_place;
     s.reference = r->spec->reference;
     s.kv_type = r->spec->kv;
     s.poison = true;

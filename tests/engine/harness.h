@@ -16,7 +16,7 @@ struct run_spec {
     bool forked;      /* a parent runs the first part, goes astray, and a fork of it continues */
     bool regrown;     /* appends a wrong tail now and then and truncates it away again */
     int n_batch;
-    bool plain, reference;
+    bool plain, reference, in_place;
     bool
         hasty; /* the caller computes again what a worker has not finished at once (not under TSan: see pool.c) */
     enum hasten_kv_type kv; /* f16 by default */

@@ -1,10 +1,20 @@
 /* What every set does alike: sizes of activation rows, the choice of their form, exact row decoding. */
 #include "kernels/layout.h"
+#include "kernels/packed.h"
 #include "kernels/sets.h"
 
 void row_gather_decode(const struct weight *w, int64_t r, float *dst)
 {
-    w->type->decode(weight_row(w, r), w->k, dst);
+    const int64_t block = w->type->block;
+    uint8_t bytes[PACKED_MAX_BLOCK];
+    if (!w->packed) {
+        w->type->decode(weight_row(w, r), w->k, dst);
+        return;
+    }
+    for (int64_t b = 0; b < w->k / block; b++) {
+        packed_block(w, r, b, bytes);
+        w->type->decode(bytes, block, dst + b * block);
+    }
 }
 
 size_t act_row_bytes_common(enum act_form form, int64_t k)
