@@ -10,8 +10,9 @@
 #include "kernels/packed.h"
 #include <string.h>
 
-#define PART_BYTES ((size_t)64 << 20) /* packed before a pass of few rows: 5 to 10 ms */
-#define ROWS_PER_PART 64              /* so many more rows of a pass bear one more part */
+#define PART_BYTES                                                                                           \
+    ((size_t)32 << 20)   /* packed before a pass of few rows: 5 ms, more where memory is new to the system */
+#define ROWS_PER_PART 64 /* so many more rows of a pass bear one more part */
 
 _Static_assert(PACKING_PIECE_BYTES <= PART_BYTES, "pieces of a part");
 
