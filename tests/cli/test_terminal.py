@@ -315,6 +315,26 @@ class OneShot(unittest.TestCase):
         self.assertEqual((p.returncode, err), (130, b""))
         self.assertTrue(said + rest)
 
+    def test_interrupt_while_a_file_is_read(self):
+        """A model with 300 MB behind it, read into memory: Ctrl-C in the middle ends the opening, with 130."""
+        big = WORK / "big.gguf"
+        shutil.copy(MODEL, big)
+        os.truncate(big, 300 << 20)
+        self.addCleanup(big.unlink)
+        for _ in range(5):  # on a busy machine the file may be read before the signal comes
+            p = subprocess.Popen([HASTEN, "run", str(big), "-p", "x", "--no-mmap", *ENDLESS], stdout=subprocess.PIPE,
+                                 stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
+            until = time.monotonic() + 60
+            while int(Path(f"/proc/{p.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE") < 40 << 20:
+                self.assertIsNone(p.poll())
+                self.assertLess(time.monotonic(), until)
+            p.send_signal(signal.SIGINT)
+            out, err = p.communicate(timeout=60)
+            self.assertEqual(p.returncode, 130)
+            if not out:
+                break
+        self.assertRegex(err, rb"^hasten: (reading|opening) .*big.gguf: interrupted\n$")
+
     def test_interrupted_json(self):
         p = subprocess.Popen([HASTEN, "run", MODEL, "-p", "x", "--json", "--reference", *ENDLESS],
                              stdout=subprocess.PIPE, stdin=subprocess.DEVNULL)
