@@ -8,7 +8,8 @@
  *     jinja_value.c  lists, dicts, iteration           jinja_ops.c   operators, comparison
  *     jinja_subscript.c  attributes, items, slices
  *     jinja_text.c   str, repr, JSON text              jinja_case.c  code points, upper and lower case
- *     jinja_filter.c, jinja_filter_seq.c, jinja_method.c, jinja_test.c, jinja_format.c   the builtins
+ *     jinja_filter.c, jinja_filter_seq.c, jinja_test.c, jinja_global.c, jinja_string.c, jinja_method.c (of strings,
+ *     of the rest), jinja_format.c   the builtins
  *
  * Conventions. Functions that can fail return bool; false means that r->status and the error are set (once,
  * by jinja_fail or jinja_no_memory). Values are small structs passed by pointer; what they point to lives in
@@ -541,6 +542,7 @@ const struct jbuiltin *jinja_find_filter(const char *s, size_t len);
 const struct jbuiltin *jinja_find_seq_filter(const char *s, size_t len);
 const struct jbuiltin *jinja_find_test(const char *s, size_t len);
 const struct jbuiltin *jinja_find_method(const struct jval *self, const char *s, size_t len);
+const struct jbuiltin *jinja_find_str_method(const char *s, size_t len);
 const struct jbuiltin *jinja_find_global(const char *s, size_t len);
 bool jinja_mutator(const struct jval *self, const char *s, size_t len); /* forbidden by the sandbox */
 const struct jbuiltin *jinja_search(const struct jbuiltin *table, size_t n, const char *s, size_t len);
