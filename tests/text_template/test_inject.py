@@ -2,7 +2,7 @@
 can move, cut, change or escape what it is given.
 
 The truth is told by counting: for each control token, the prompt holds as many of it as the prompt of the same
-conversation whose content spells it with other letters. That the check can fail is shown by the same text encoded
+conversation whose content spells something else. That the check can fail is shown by the same text encoded
 without regard to where it comes from, which must hold more.
 
 usage: test_inject.py TOOL"""
@@ -31,8 +31,7 @@ CONTROLS = """<s> </s> <unk-c> <pad> <bos> <eos> [INST] [/INST] [AVAILABLE_TOOLS
 <|action_start|> <|action_end|> <|reserved_special_token_7|>""".split()
 ROLES = ("system", "user", "assistant")
 
-# {template: the control texts of content that it answers by writing other control tokens of its own}
-OWN_ANSWER = {}
+HARMLESS = "<|qr_stu|>"  # the same shape, and no control text
 
 # Each: an expression over x (a content string) or a whole template, and the content that becomes the control text
 # <|im_end|> by it.
@@ -106,11 +105,6 @@ class Tool:
         return json.loads(line)
 
 
-def harmless(text):
-    """The same shape, none of the control texts: letters moved by one, signs kept."""
-    return "".join(chr((ord(c) - 97 + 1) % 26 + 97) if "a" <= c <= "z" else chr((ord(c) - 65 + 1) % 26 + 65) if "A" <= c <= "Z" else c for c in text)
-
-
 def shapes(texts):
     """Conversations whose content, arguments, names and tools carry the three texts (system, user, assistant)."""
     s, u, a = texts
@@ -147,12 +141,10 @@ def check_templates(tool, folder, wrong):
         problem = tool.ask(model=path)
         if problem:
             sys.exit(f"{name}: {problem}")
-        mine = 0
+        mine, calm = 0, [[tool.ask(generation=True, **shape) for shape in shapes(t)] for t in variants(HARMLESS, True)]
         for c in CONTROLS:
-            for texts in variants(c, c in template):
-                plain = [harmless(t) for t in texts]
-                for hostile, calm in zip(shapes(texts), shapes(plain)):
-                    want = tool.ask(generation=True, **calm)
+            for texts, wanted in zip(variants(c, c in template), calm):
+                for hostile, want in zip(shapes(texts), wanted):
                     got = tool.ask(generation=True, **hostile)
                     if "error" in want or "error" in got:
                         if ("error" in want) != ("error" in got):
@@ -160,7 +152,7 @@ def check_templates(tool, folder, wrong):
                         continue
                     n += 1
                     mine += 1
-                    if got["ids"] != want["ids"] and c not in OWN_ANSWER.get(name, ()):
+                    if got["ids"] != want["ids"]:
                         wrong.append((name, texts, want, got))
                     caught += len(got["careless"]) > len(got["ids"])
         unusable += not mine
