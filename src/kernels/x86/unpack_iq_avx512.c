@@ -9,8 +9,7 @@
  *   IQ2, IQ3_XXS, IQ4_XS  scales as in Q6_K; the offset, times the scales, stands as mins that are added in integers
  *   IQ1              scale * q, which is odd and at most 135, as 2 u - 135 */
 #include "formats/quant_iq.h"
-#include "kernels/x86/panel_avx512.h"
-#include "kernels/x86/vec_avx512.h"
+#include "kernels/x86/words_avx512.h"
 
 /* Shifts by constants, and no loop but over blocks: a third faster. */
 #if defined(HASTEN_SANITIZED) || defined(__SANITIZE_ADDRESS__) || !defined(__OPTIMIZE__)
@@ -19,88 +18,6 @@
 #define UNROLL _Pragma("GCC unroll 16")
 #endif
 
-/* ---- rows of blocks ----------------------------------------------------------------------------- */
-
-MATH_INLINE __m512i load_4_rows(const uint8_t *p, size_t step)
-{
-    __m512i v = _mm512_castsi128_si512(_mm_loadu_si128((const __m128i *)(const void *)p));
-    v = _mm512_mask_broadcast_i32x4(v, 0x00f0, _mm_loadu_si128((const __m128i *)(const void *)(p + step)));
-    v = _mm512_mask_broadcast_i32x4(v, 0x0f00,
-                                    _mm_loadu_si128((const __m128i *)(const void *)(p + 2 * step)));
-    return _mm512_mask_broadcast_i32x4(v, 0xf000,
-                                       _mm_loadu_si128((const __m128i *)(const void *)(p + 3 * step)));
-}
-
-/* What is to be fetched when `bytes` of each row have been unpacked. */
-MATH_INLINE struct ahead later(struct ahead a, int64_t bytes)
-{
-    a.at += PANEL_ROWS / AHEAD_STREAMS * bytes;
-    return a;
-}
-
-struct source {
-    const uint8_t *p;
-    size_t stride;
-};
-
-/* v[j] = the word at byte at + 4 j of the block, of each row. lines: to be fetched from each stream ahead. */
-MATH_INLINE void load_words(struct source s, int at, struct ahead ahead, int lines, __m512i v[4])
-{
-    const uint8_t *p = s.p + at;
-    for (int i = 0; i < AHEAD_STREAMS; i++)
-        for (int l = 0; l < lines; l++)
-            _mm_prefetch((const char *)ahead.at + (size_t)i * ahead.apart + 64 * l, _MM_HINT_T1);
-    const __m512i a = load_4_rows(p, 4 * s.stride), b = load_4_rows(p + s.stride, 4 * s.stride);
-    const __m512i c = load_4_rows(p + 2 * s.stride, 4 * s.stride);
-    const __m512i d = load_4_rows(p + 3 * s.stride, 4 * s.stride);
-    const __m512i ab0 = _mm512_unpacklo_epi32(a, b), ab1 = _mm512_unpackhi_epi32(a, b);
-    const __m512i cd0 = _mm512_unpacklo_epi32(c, d), cd1 = _mm512_unpackhi_epi32(c, d);
-    v[0] = _mm512_unpacklo_epi64(ab0, cd0);
-    v[1] = _mm512_unpackhi_epi64(ab0, cd0);
-    v[2] = _mm512_unpacklo_epi64(ab1, cd1);
-    v[3] = _mm512_unpackhi_epi64(ab1, cd1);
-}
-
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wsign-conversion"
-MATH_INLINE __m512i gather_word(const uint8_t *p, size_t stride)
-{
-    const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    return _mm512_i32gather_epi32(_mm512_mullo_epi32(lane, _mm512_set1_epi32((int)stride)), p, 1);
-}
-#pragma GCC diagnostic pop
-
-MATH_INLINE __m512 f16_low(__m512i words)
-{
-    return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(words));
-}
-
-MATH_INLINE __m512 f16_high(__m512i words)
-{
-    return f16_low(_mm512_srli_epi32(words, 16));
-}
-
-MATH_INLINE __m512i low_nibbles(__m512i v)
-{
-    return _mm512_and_si512(v, _mm512_set1_epi8(15));
-}
-
-MATH_INLINE __m512i high_nibbles(__m512i v)
-{
-    return low_nibbles(_mm512_srli_epi32(v, 4));
-}
-
-/* a | (b & mask) */
-MATH_INLINE __m512i or_masked(__m512i a, __m512i b, __m512i mask)
-{
-    return _mm512_ternarylogic_epi32(a, b, mask, 0xf8);
-}
-
-MATH_INLINE __m512i two_bits(__m512i bytes, int group)
-{
-    return _mm512_and_si512(_mm512_srlv_epi32(bytes, _mm512_set1_epi32(2 * group)), _mm512_set1_epi8(3));
-}
-
 #define UNPACK(name)                                                                                         \
     void unpack_##name##_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile)
 
@@ -108,7 +25,7 @@ MATH_INLINE __m512i two_bits(__m512i bytes, int group)
 
 MATH_INLINE struct source rows_at(const uint8_t *src, size_t stride)
 {
-    return (struct source){src, stride};
+    return (struct source){.p = src, .stride = stride};
 }
 
 MATH_INLINE __m512i bytes_of(__m512i words, unsigned at, unsigned mask)
