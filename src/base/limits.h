@@ -15,6 +15,11 @@
 #define LIMIT_GGUF_SHARDS 4096              /* files of a split model */
 #define LIMIT_GGUF_DIM (1ll << 40)          /* one dimension of a tensor */
 
+/* safetensors */
+#define LIMIT_ST_TENSORS (1 << 18) /* tensors in a file, and in a folder of them */
+#define LIMIT_ST_DIMS 8            /* dimensions of a tensor */
+#define LIMIT_ST_SHARDS 4096       /* files that an index names */
+
 /* Models */
 #define LIMIT_LAYERS 1024
 #define LIMIT_WIDTH (1 << 20) /* d_model, d_ff, heads × head size */

@@ -198,6 +198,11 @@ static void close_one(struct gguf *g)
     mem_free(g->shards);
     if (g->mapped)
         file_unmap(g->data, g->size);
+    if (g->close_owner)
+        g->close_owner(g->owner);
+    mem_free(g->header);
+    mem_free(g->names);
+    mem_free(g->parts);
     mem_free(g->path);
     mem_free(g);
 }
@@ -220,19 +225,21 @@ const char *gguf_path(const struct gguf *g)
 
 uint64_t gguf_file_bytes(const struct gguf *g)
 {
-    uint64_t sum = g->size; /* of at most LIMIT_GGUF_SHARDS files that are mapped: far below 2^64 */
-    for (int32_t i = 0; i < g->n_shards; i++)
-        sum += g->shards[i]->size;
+    uint64_t sum = 0; /* of at most LIMIT_GGUF_SHARDS files that are mapped: far below 2^64 */
+    for (int32_t i = 0; i < gguf_n_parts(g); i++)
+        sum += gguf_part_at(g, i).size;
     return sum;
 }
 
 int32_t gguf_n_parts(const struct gguf *g)
 {
-    return 1 + g->n_shards;
+    return g->composed ? g->n_parts : 1 + g->n_shards;
 }
 
 struct gguf_part gguf_part_at(const struct gguf *g, int32_t i)
 {
+    if (g->composed)
+        return g->parts[i];
     const struct gguf *of = i ? g->shards[i - 1] : g;
     return (struct gguf_part){.path = of->path, .data = of->data, .size = of->size, .mapped = of->mapped};
 }

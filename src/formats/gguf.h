@@ -55,7 +55,7 @@ void gguf_close(struct gguf *g);
 
 const char *gguf_path(const struct gguf *g);
 uint64_t gguf_file_bytes(const struct gguf *g); /* of all parts */
-uint32_t gguf_version(const struct gguf *g);    /* of the first */
+uint32_t gguf_version(const struct gguf *g);    /* of the first; 0: no GGUF file (gguf_compose.h) */
 
 /* The mapped files: one, or a split model's shards in order. */
 struct gguf_part {

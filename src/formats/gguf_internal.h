@@ -40,6 +40,14 @@ struct gguf {
     char *arena;                 /* all names, each with its NUL */
     struct gguf **shards; /* [n_shards] the other shards of a split model, owned; tensors point into them */
     int32_t n_shards;
+
+    /* composed (gguf_compose.h): the header is memory, the tensors lie in other files */
+    bool composed;
+    char *header, *names;    /* owned */
+    struct gguf_part *parts; /* [n_parts], owned */
+    int32_t n_parts;
+    void *owner; /* of the tensors' data */
+    void (*close_owner)(void *);
 };
 
 /* Opens and parses one file, shard or not. */

@@ -5,6 +5,7 @@
 #include "base/checked.h"
 #include "base/limits.h"
 #include "base/mem.h"
+#include "base/sort.h"
 #include "formats/gguf_cursor.h"
 
 #include <inttypes.h>
@@ -119,35 +120,6 @@ static hasten_status place_tensors(struct gguf_cursor *c, uint64_t alignment)
     return HASTEN_OK;
 }
 
-/* Restores the heap order (largest offset on top) below node i of order[0..n). */
-static void sift_down(uint32_t *order, const struct gguf_tensor *tensors, size_t i, size_t n)
-{
-    for (size_t child; (child = 2 * i + 1) < n; i = child) {
-        if (child + 1 < n && tensors[order[child + 1]].offset > tensors[order[child]].offset)
-            child++;
-        if (tensors[order[i]].offset >= tensors[order[child]].offset)
-            return;
-        uint32_t swap = order[i];
-        order[i] = order[child];
-        order[child] = swap;
-    }
-}
-
-/* Heap sort: in place and never quadratic, which qsort does not promise. */
-static void sort_by_offset(uint32_t *order, const struct gguf_tensor *tensors, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        order[i] = (uint32_t)i;
-    for (size_t i = n / 2; i-- > 0;)
-        sift_down(order, tensors, i, n);
-    for (size_t end = n; end-- > 1;) {
-        uint32_t top = order[0];
-        order[0] = order[end];
-        order[end] = top;
-        sift_down(order, tensors, 0, end);
-    }
-}
-
 static hasten_status check_overlaps(struct gguf_cursor *c)
 {
     struct gguf *g = c->g;
@@ -156,7 +128,7 @@ static hasten_status check_overlaps(struct gguf_cursor *c)
     uint32_t *order = mem_array(n ? n : 1, sizeof *order);
     if (!order)
         return gguf_no_memory(c, "the order of the tensors", n * sizeof *order);
-    sort_by_offset(order, g->tensors, n);
+    sort_indices(order, n, &g->tensors->offset, sizeof *g->tensors);
     for (size_t i = 1; i < n && s == HASTEN_OK; i++) {
         const struct gguf_tensor *a = &g->tensors[order[i - 1]], *b = &g->tensors[order[i]];
         if (a->offset + a->size_bytes <= b->offset)

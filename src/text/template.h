@@ -8,8 +8,8 @@
 #ifndef HASTEN_TEXT_TEMPLATE_H
 #define HASTEN_TEXT_TEMPLATE_H
 #include "base/error.h"
+#include "base/json.h"
 #include "base/mem.h"
-#include <jansson.h>
 #include <stddef.h>
 
 struct template;
@@ -28,10 +28,5 @@ hasten_status template_render(const struct template *t, const json_t *context, s
  * wrote it. A "role" with one of the usual names (jinja_arena.c) counts as the template's own: '<|' + role + '|>'. */
 hasten_status template_render_origin(const struct template *t, const json_t *context, const json_t *content,
                                      struct buf *out, struct buf *origin, struct hasten_error *err);
-
-/* Parses a JSON document from outside after a pre-scan of depth and size (LIMIT_JSON_*); errors name line and
- * column. what: for messages ("messages.json"). */
-hasten_status json_parse(const char *what, const char *text, size_t len, json_t **out,
-                         struct hasten_error *err);
 
 #endif

@@ -1,9 +1,9 @@
 /* JSON from outside: a pre-scan for depth and size, then jansson.
  *
- * Owns json_parse. jansson parses recursively, so the nesting is bounded here first by a walk that only knows
+ * Owns json_parse and json_parse_unique. jansson parses recursively, so the nesting is bounded here first by a walk that only knows
  * brackets and strings. It does not interpret the document; users of it do. */
+#include "base/json.h"
 #include "base/limits.h"
-#include "text/template.h"
 #include <stdbool.h>
 
 struct place {
@@ -48,8 +48,8 @@ static size_t scan_depth(const char *text, size_t len)
     return len;
 }
 
-hasten_status json_parse(const char *what, const char *text, size_t len, json_t **out,
-                         struct hasten_error *err)
+static hasten_status parse(const char *what, const char *text, size_t len, size_t flags, json_t **out,
+                           struct hasten_error *err)
 {
     if (len > LIMIT_JSON_BYTES)
         return error_set(err, HASTEN_ERR_LIMIT, "%s: %zu bytes of JSON, at most %u are read", what, len,
@@ -61,9 +61,10 @@ hasten_status json_parse(const char *what, const char *text, size_t len, json_t 
                          p.column, LIMIT_JSON_DEPTH);
     }
     json_error_t e;
-    json_t *j = json_loadb(text, len, JSON_DECODE_ANY | JSON_ALLOW_NUL, &e);
+    json_t *j = json_loadb(text, len, JSON_DECODE_ANY | JSON_ALLOW_NUL | flags, &e);
     if (!j) {
-        if (json_error_code(&e) == json_error_out_of_memory)
+        /* an allocation that fails before the first character leaves no text */
+        if (json_error_code(&e) == json_error_out_of_memory || !e.text[0])
             return error_set(err, HASTEN_ERR_MEMORY, "%s: no memory for %zu bytes of JSON", what, len);
         /* jansson points behind the token; name the token's last character */
         size_t at = e.position < 0 ? 0 : (size_t)e.position < len ? (size_t)e.position : len;
@@ -72,4 +73,16 @@ hasten_status json_parse(const char *what, const char *text, size_t len, json_t 
     }
     *out = j;
     return HASTEN_OK;
+}
+
+hasten_status json_parse(const char *what, const char *text, size_t len, json_t **out,
+                         struct hasten_error *err)
+{
+    return parse(what, text, len, 0, out, err);
+}
+
+hasten_status json_parse_unique(const char *what, const char *text, size_t len, json_t **out,
+                                struct hasten_error *err)
+{
+    return parse(what, text, len, JSON_REJECT_DUPLICATES, out, err);
 }
