@@ -1,7 +1,8 @@
-/* `hasten info`: what a GGUF file holds, and the memory that running it takes. Works without tensors too; then
+/* `hasten info`: what a GGUF file or a model folder holds, and the memory that running it takes. Works without tensors too; then
  * there is no memory plan. */
 #include "base/limits.h"
 #include "cli/session.h"
+#include "model/source.h"
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
@@ -96,7 +97,7 @@ static hasten_status open_and_plan(struct facts *f, const struct hasten_engine_s
     f->has_plan = !st;
     if (f->model)
         f->g = model_gguf(f->model);
-    else if (gguf_open(f->path, &f->own, err))
+    else if (source_open(f->path, &f->own, err))
         return err->status;
     else
         f->g = f->own;
@@ -244,8 +245,14 @@ static int print_table(const struct facts *f, bool tensors)
 {
     char value[200];
     printf("file         %s\n", f->path);
-    printf("size         %.1f MiB, GGUF version %u\n", mib(gguf_file_bytes(f->g)),
-           (unsigned)gguf_version(f->g));
+    printf("size         %.1f MiB, ", mib(gguf_file_bytes(f->g)));
+    if (gguf_version(f->g))
+        printf("GGUF version %u", (unsigned)gguf_version(f->g));
+    else
+        printf("safetensors");
+    if (gguf_n_parts(f->g) > 1)
+        printf(", %d files", (int)gguf_n_parts(f->g));
+    putchar('\n');
     print_text("architecture", f->arch);
     print_text("name", f->name);
     printf("tokenizer    %s, %d tokens, %s chat template\n", f->vocab ? f->vocab : "none", (int)f->n_vocab,
@@ -291,7 +298,7 @@ static int info(const struct info_args *a, struct facts *f)
     count_tensors(f);
     count_experts(f);
     const struct vocab *v = f->model ? model_vocab(f->model) : NULL;
-    if (!v && vocab_open(f->g, &own, &err) == HASTEN_OK)
+    if (!v && source_vocab(f->g, &own, &err) == HASTEN_OK)
         v = own;
     f->vocab = v ? vocab_describe(v) : NULL;
     f->n_vocab = v ? vocab_size(v) : 0;

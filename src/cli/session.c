@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/pool.h"
+#include "model/source.h"
 #include <jansson.h>
 #include <time.h>
 
@@ -96,9 +97,9 @@ hasten_status model_text_open(const char *arg, struct model_text *out, struct ha
 {
     hasten_status st = model_resolve(arg, &out->path, err);
     if (!st)
-        st = gguf_open(out->path.data, &out->gguf, err);
+        st = source_open(out->path.data, &out->gguf, err);
     if (!st)
-        st = vocab_open(out->gguf, &out->vocab, err);
+        st = source_vocab(out->gguf, &out->vocab, err);
     if (st)
         model_text_close(out);
     return st;

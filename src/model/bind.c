@@ -247,7 +247,8 @@ hasten_status bind_common(const struct gguf *g, struct model_desc *m, struct has
     struct rope_spec *rope = &m->ropes[0];
     const float theta = 10000.0f;
     *rope = (struct rope_spec){.linear_scale = 1.0f, .magnitude = 1.0f};
-    if ((st = bind_f32(g, m, "rope.freq_base", 1.0f, 1e12f, &theta, &rope->theta, err)) ||
+    if ((st = gguf_opt_bool(g, "hasten.rope_halves", &rope->neox, err)) ||
+        (st = bind_f32(g, m, "rope.freq_base", 1.0f, 1e12f, &theta, &rope->theta, err)) ||
         (st = bind_i32(g, m, "rope.dimension_count", 2, proto.d_k, &proto.d_k, &rope->n_rot, err)))
         return st;
     if (rope->n_rot % 2)

@@ -1,0 +1,19 @@
+/* Where a model comes from: a GGUF file, or a folder as Hugging Face models are published. Both become a struct gguf:
+ * a folder's configuration is put into GGUF's keys and its tensors get GGUF's names (hf_keys.c, hf_names.c), so that
+ * everything that reads models reads one thing.
+ *
+ * What stays different is told by keys: hasten.rope_halves is true where rows of q and k lie for RoPE on halves, as in
+ * a folder they always do. */
+#ifndef HASTEN_MODEL_SOURCE_H
+#define HASTEN_MODEL_SOURCE_H
+#include "formats/gguf.h"
+#include "text/vocab.h"
+
+/* path: a GGUF file (gguf_open), or a folder (or the model.safetensors in it) with config.json and model.safetensors, or with
+ * model.safetensors.index.json and the files it names. HASTEN_ERR_UNSUPPORTED for an architecture, a configuration or
+ * a type of tensor that Hasten does not know, by name. */
+hasten_status source_open(const char *path, struct gguf **out, struct hasten_error *err);
+/* Its vocabulary: from the file, or from the folder's tokenizer.json. g must outlive it. */
+hasten_status source_vocab(const struct gguf *g, struct vocab **out, struct hasten_error *err);
+
+#endif
