@@ -26,7 +26,8 @@ struct hasten_seq;
 
 /* ---- model -------------------------------------------------------------------------------------------- */
 
-/* Opens a GGUF file (mapped; a thread reads it ahead meanwhile). The caller closes it after all engines on it. */
+/* Opens a GGUF file, the first shard of a split one, or a folder with config.json, tokenizer.json and safetensors
+ * (mapped; a thread reads it ahead meanwhile). The caller closes it after all engines on it. */
 hasten_status hasten_model_open(const char *path, struct hasten_model **out, struct hasten_error *err);
 /* The same in another manner. Zero-initialised settings are hasten_model_open's. */
 struct hasten_model_settings {
@@ -42,6 +43,18 @@ hasten_status hasten_model_open_with(const char *path, const struct hasten_model
 void hasten_model_close(struct hasten_model *m); /* NULL is fine */
 int32_t hasten_model_n_vocab(const struct hasten_model *m);
 int32_t hasten_model_n_ctx_train(const struct hasten_model *m);
+int32_t hasten_model_n_embd(const struct hasten_model *m);  /* length of an embedding */
+bool hasten_model_is_encoder(const struct hasten_model *m); /* no logits: hasten_embed only */
+
+/* How the vectors of a text's tokens become one. Values as in GGUF's pooling_type. */
+enum hasten_pooling {
+    HASTEN_POOLING_MODEL, /* as the model's file says */
+    HASTEN_POOLING_MEAN,
+    HASTEN_POOLING_CLS, /* that of the first token */
+    HASTEN_POOLING_LAST
+};
+enum hasten_pooling
+hasten_model_pooling(const struct hasten_model *m); /* HASTEN_POOLING_MODEL: it says nothing */
 
 /* ---- engine ------------------------------------------------------------------------------------------- */
 
@@ -130,6 +143,22 @@ typedef int (*hasten_logits_fn)(void *ctx, const float *logits, const struct has
 hasten_status hasten_step(struct hasten_engine *e, const struct hasten_item *items, int32_t n_items,
                           hasten_logits_fn sink, void *sink_ctx, const volatile int *cancel,
                           struct hasten_error *err);
+
+/* ---- embeddings --------------------------------------------------------------------------------------- */
+
+struct hasten_text {
+    const int32_t *tokens;
+    int32_t n; /* 1 .. n_ctx */
+};
+
+/* One vector for each text: the last hidden states of its tokens (behind the final norm), pooled; with normalize, of
+ * length 1. out: [n_texts × n_embd], the caller's. Texts share passes of up to n_batch rows, as many as there are free
+ * sequences, and a text's vector has the same bits in any company. A text longer than n_ctx is HASTEN_ERR_FULL, before
+ * anything is computed; HASTEN_POOLING_MODEL with a model that names none is HASTEN_ERR_USAGE; a vector that is not
+ * finite is HASTEN_ERR_NON_FINITE. Nothing is kept in the engine. */
+hasten_status hasten_embed(struct hasten_engine *e, const struct hasten_text *texts, int32_t n_texts,
+                           enum hasten_pooling pooling, bool normalize, float *out,
+                           const volatile int *cancel, struct hasten_error *err);
 
 /* Counters since the engine was opened. */
 struct hasten_counters {

@@ -25,7 +25,7 @@ struct table_model {
 };
 const struct table_model *model_table_find(const char *name);
 const struct table_model *model_table_at(int i); /* NULL after the last */
-/* Can the commands open it (a GGUF file)? */
+/* Can the commands open it (a GGUF file, the weights of a model folder)? */
 bool model_table_runs(const struct table_model *m);
 /* The name nearest to a mistyped one, or NULL; runs: only of models that the commands can open. */
 const char *model_table_nearest(const char *name, bool runs);

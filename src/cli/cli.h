@@ -131,6 +131,7 @@ int cmd_detokenize(const struct command *c, int argc, char **argv);
 int cmd_template(const struct command *c, int argc, char **argv);
 int cmd_info(const struct command *c, int argc, char **argv);
 int cmd_eval(const struct command *c, int argc, char **argv);
+int cmd_embed(const struct command *c, int argc, char **argv);
 int cmd_bench(const struct command *c, int argc, char **argv);
 int cmd_quantize(const struct command *c, int argc, char **argv);
 int cmd_imatrix(const struct command *c, int argc, char **argv);

@@ -27,6 +27,12 @@ static const struct command commands[] = {
      "row of n_vocab float32 per scored token, in order; with --logits - they go to stdout and the result to\n"
      "stderr.\n",
      cmd_eval, NULL},
+    {"embed", "MODEL [-p TEXT | -f FILE | < FILE]", "texts to vectors, one JSON array per line",
+     "Each line of FILE or stdin is a text, with -p the whole argument is one. Encoders (BERT) and decoders: of these\n"
+     "the last hidden states, behind the final norm. --pooling mean, cls (the first token's vector) or last (the last\n"
+     "one's). A text longer than the model reads is an error. With --json each line is an object: index, tokens,\n"
+     "embedding.\n",
+     cmd_embed, NULL},
     {"bench", "MODEL [-p N] [-n N] [-d N] [-r N] [--batch B,...] [--breakdown] | --roofline | --kernels",
      "speed of prefill and decode, beside the machine's limits",
      "Medians of -r repetitions, with the interval that holds the median (95 % from six repetitions on) and the\n"

@@ -39,8 +39,8 @@ const struct table_model *model_table_find(const char *name)
 
 bool model_table_runs(const struct table_model *m)
 {
-    size_t len = strlen(m->file);
-    return len > 5 && strcmp(m->file + len - 5, ".gguf") == 0;
+    const char *dot = strrchr(m->file, '.');
+    return dot && (strcmp(dot, ".gguf") == 0 || strcmp(dot, ".safetensors") == 0);
 }
 
 const char *model_table_nearest(const char *name, bool runs)

@@ -26,10 +26,11 @@ struct attention {
 static struct row_block block_at(const struct attention *a, int64_t i)
 {
     const volatile struct row_block *now = &a->e->pass.blocks[i];
-    struct row_block b = {now->seq, now->first_row, now->n_rows, now->first_pos};
+    struct row_block b = {now->seq, now->first_row, now->n_rows, now->first_pos, now->whole};
     const int32_t positions = a->e->settings.n_ctx - b.first_pos, rows = a->e->settings.n_batch - b.first_row;
     b.n_rows = b.n_rows < positions ? b.n_rows : positions;
     b.n_rows = b.n_rows < rows ? b.n_rows : rows;
+    b.whole = b.whole < a->e->settings.n_ctx ? b.whole : a->e->settings.n_ctx;
     return b;
 }
 
@@ -99,7 +100,7 @@ struct pages {
 
 static struct pages visible_pages(const struct layer *l, const struct row_block *b)
 {
-    const int32_t n_held = b->first_pos + b->n_rows;
+    const int32_t n_held = b->whole ? b->whole : b->first_pos + b->n_rows;
     return (struct pages){first_visible(l, b->first_pos) / KV_PAGE, (n_held + KV_PAGE - 1) / KV_PAGE};
 }
 
@@ -129,7 +130,7 @@ static void fold_tile(const struct attention *a, const struct row_block *b, int3
     for (int32_t r = 0; r < b->n_rows; r++) {
         const int32_t pos = b->first_pos + r;
         const struct attn_visible v = {.lo = clamp(first_visible(l, pos) - pos0, 0, KV_PAGE),
-                                       .hi = clamp(pos + 1 - pos0, 0, KV_PAGE)};
+                                       .hi = clamp((b->whole ? b->whole : pos + 1) - pos0, 0, KV_PAGE)};
         for (int32_t g = 0; g < group; g++)
             w->vis[r * group + g] = v.lo < v.hi ? v : (struct attn_visible){0};
     }

@@ -39,6 +39,8 @@ struct hasten_seq {
 struct row_block {
     const struct hasten_seq *seq;
     int32_t first_row, n_rows, first_pos;
+    int32_t
+        whole; /* encoders: positions of the item, all of which its rows see; 0: a row sees those up to its own */
 };
 
 /* One forward pass over n_rows rows. */
@@ -167,6 +169,12 @@ void packing_finish(struct hasten_engine *e);
 
 /* The forward pass over e->pass: x = residual stream after the last layer. Cancelled between layers. */
 hasten_status forward_pass(struct hasten_engine *e, const volatile int *cancel, struct hasten_error *err);
+/* The same for encoders (encode.c): items are whole in the pass. */
+hasten_status encode_pass(struct hasten_engine *e, const volatile int *cancel, struct hasten_error *err);
+/* hasten_step without its logits: after is called behind each pass, until it returns false. */
+typedef bool (*pass_fn)(struct hasten_engine *e, void *ctx);
+hasten_status engine_run(struct hasten_engine *e, const struct hasten_item *items, int32_t n_items,
+                         pass_fn after, void *ctx, const volatile int *cancel, struct hasten_error *err);
 /* Logits of pass rows e->pass.head_row[first .. first + n) into e->buf.logits. */
 void forward_head(struct hasten_engine *e, int32_t first, int32_t n);
 

@@ -135,6 +135,7 @@ static void attention_block(struct rows_ctx *c)
 
     switch (l->attn) {
     case ATTN_GQA:
+    case ATTN_ALL:
         attention_layer(e, l, c->first_lane);
         break;
     }
@@ -160,7 +161,8 @@ void engine_activate(const struct kernels *kn, enum ffn_kind kind, float *gate, 
     case FFN_GEGLU:
         kn->gelu_mul(gate, up, n, gate);
         break;
-    case FFN_MOE: /* moe.c */
+    case FFN_GELU: /* encode.c */
+    case FFN_MOE:  /* moe.c */
         break;
     }
 }

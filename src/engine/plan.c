@@ -28,12 +28,24 @@ static hasten_status check_range(const char *name, int64_t v, int64_t lo, int64_
     return HASTEN_OK;
 }
 
+/* An encoder reads a text whole, so that a pass holds the longest; what it stores is gone with the pass. */
+static void settle_encoder(const struct hasten_model *m, struct hasten_engine_settings *s)
+{
+    s->n_ctx = s->n_ctx < m->desc.n_ctx_train ? s->n_ctx : m->desc.n_ctx_train;
+    s->n_batch = s->n_batch > s->n_ctx ? s->n_batch : s->n_ctx;
+    s->kv_type = HASTEN_KV_F32;
+    const int64_t all = (int64_t)s->n_ctx * s->n_seq_max;
+    s->kv_positions = all < s->n_batch ? all : s->n_batch;
+}
+
 hasten_status engine_settle(const struct hasten_model *m, struct hasten_engine_settings *s,
                             struct hasten_error *err)
 {
     hasten_status st;
     if (s->n_ctx == 0)
         s->n_ctx = m->desc.n_ctx_train < 4096 ? m->desc.n_ctx_train : 4096;
+    if (m->desc.encoder)
+        settle_encoder(m, s);
     if (s->n_threads == 0)
         s->n_threads = pool_default_threads();
     if (s->n_logits == 0) /* a decode step of all sequences reads the head once */
@@ -77,7 +89,8 @@ enum kv_rep engine_kv_rep(const struct hasten_engine_settings *s)
 int32_t engine_lanes(const struct model_desc *d, struct kv_lane *lanes)
 {
     int32_t n = 0;
-    for (int32_t i = 0; i < d->n_layer; i++) /* one slot a layer in today's families, in layer order */
+    for (int32_t i = 0; i < d->n_kv_slots;
+         i++) /* one slot a layer in layer order, or one for all (encoders) */
         for (int32_t h = 0; h < d->layers[i].n_head_kv; h++, n++)
             if (lanes)
                 lanes[n] = (struct kv_lane){d->layers[i].d_k, d->layers[i].d_v};

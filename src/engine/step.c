@@ -114,7 +114,10 @@ static void add_row(struct hasten_engine *e, struct hasten_seq *s, int32_t item,
     struct row_block *b = p->n_blocks ? &p->blocks[p->n_blocks - 1] : NULL;
     if (!b || b->seq != s || b->n_rows == ATTN_BLOCK_ROWS) {
         b = &p->blocks[p->n_blocks++];
-        *b = (struct row_block){.seq = s, .first_row = p->n_rows, .first_pos = pos};
+        *b = (struct row_block){.seq = s,
+                                .first_row = p->n_rows,
+                                .first_pos = pos,
+                                .whole = e->model->desc.encoder ? s->length : 0};
     }
     b->n_rows++;
     if (pos >= s->wanted_from && (!s->beyond || pos >= e->model->desc.rope_switch)) {
@@ -158,14 +161,47 @@ static void note_reached(const struct hasten_item *items, int32_t n_items, int32
         items[i].seq->n_kv = items[i].seq->reached;
 }
 
-/* Logits of the pass, n_logits rows at a time. Returns false once the sink wants no more. */
-static bool deliver(struct hasten_engine *e, hasten_logits_fn sink, void *sink_ctx)
+hasten_status engine_run(struct hasten_engine *e, const struct hasten_item *items, int32_t n_items,
+                         pass_fn after, void *ctx, const volatile int *cancel, struct hasten_error *err)
 {
+    hasten_status st = HASTEN_OK;
+    for (int32_t i = 0; i < n_items; i++)
+        if ((st = check_item(e, items, i, err)))
+            return st;
+    bool wanted = after != NULL;
+    if ((st = make_room(e, items, n_items, wanted, err)))
+        return st;
+    struct cursor c = cursor_at(items, n_items, 0);
+    while (c.item < n_items) {
+        const int32_t first = c.item;
+        compose_pass(e, items, n_items, &c);
+        packing_advance(e, e->pass.n_rows);
+        st = e->model->desc.encoder ? encode_pass(e, cancel, err) : forward_pass(e, cancel, err);
+        if (st) {
+            take_back(e, items, n_items);
+            return st;
+        }
+        note_reached(items, n_items, first, c.item);
+        wanted = wanted && after(e, ctx);
+    }
+    return HASTEN_OK;
+}
+
+/* Who receives the logits of a step. */
+struct receiver {
+    hasten_logits_fn sink;
+    void *ctx;
+};
+
+/* Logits of the pass, n_logits rows at a time. Returns false once the sink wants no more. */
+static bool deliver(struct hasten_engine *e, void *ctx)
+{
+    const struct receiver *to = ctx;
     for (int32_t first = 0; first < e->pass.n_head; first += e->settings.n_logits) {
         const int32_t left = e->pass.n_head - first,
                       n = left < e->settings.n_logits ? left : e->settings.n_logits;
         forward_head(e, first, n);
-        if (sink(sink_ctx, e->buf.logits, e->pass.head + first, n, e->model->desc.n_vocab))
+        if (to->sink(to->ctx, e->buf.logits, e->pass.head + first, n, e->model->desc.n_vocab))
             return false;
     }
     return true;
@@ -175,24 +211,11 @@ hasten_status hasten_step(struct hasten_engine *e, const struct hasten_item *ite
                           hasten_logits_fn sink, void *sink_ctx, const volatile int *cancel,
                           struct hasten_error *err)
 {
-    hasten_status st = HASTEN_OK;
-    for (int32_t i = 0; i < n_items; i++)
-        if ((st = check_item(e, items, i, err)))
-            return st;
-    bool wanted = sink != NULL;
-    if ((st = make_room(e, items, n_items, wanted, err)))
-        return st;
-    struct cursor c = cursor_at(items, n_items, 0);
-    while (c.item < n_items) {
-        const int32_t first = c.item;
-        compose_pass(e, items, n_items, &c);
-        packing_advance(e, e->pass.n_rows);
-        if ((st = forward_pass(e, cancel, err))) {
-            take_back(e, items, n_items);
-            return st;
-        }
-        note_reached(items, n_items, first, c.item);
-        wanted = wanted && deliver(e, sink, sink_ctx);
-    }
-    return HASTEN_OK;
+    struct receiver to = {sink, sink_ctx};
+    if (e->model->desc.encoder)
+        return error_set(err, HASTEN_ERR_UNSUPPORTED,
+                         "running a step: unsupported with an encoder (%s), which has no logits (expected "
+                         "hasten_embed, the command embed)",
+                         e->model->desc.arch);
+    return engine_run(e, items, n_items, sink ? deliver : NULL, &to, cancel, err);
 }

@@ -192,6 +192,12 @@ const struct kernels *kernels_select(uint32_t features);
 /* Whether the matmul of a type exists in the quantised sets (all types that decode do). */
 bool kernels_supports(const struct quant_type *type);
 
+/* What only encoders need, one build for every set: the same bits everywhere (encoder.c).
+ * y = (x - mean) / sqrt(var + eps) * w + b (Ba et al., arXiv:1607.06450, eq. 4); fixed reductions; y may be x. */
+void layer_norm(const float *x, const float *w, const float *b, int64_t n, float eps, float *y);
+/* y = y/2 (1 + erf(y / sqrt 2)) (Hendrycks and Gimpel, arXiv:1606.08415), within 4e-7 |y|. */
+void gelu_erf(int64_t n, float *y);
+
 /* The engine's own exp and log: the same bits on every instruction set. Scalar forms of what kernels use.
  * exp_f32: within 1.02 ulp; 0 below -104, +inf above ln FLT_MAX, NaN for NaN. log_f64: within 1 ulp; for the
  * sampler's noise. */

@@ -5,6 +5,20 @@
 #include "base/mem.h"
 #include "base/meminfo.h"
 #include "base/prefault.h"
+#include "model/source.h"
+#include <stdio.h>
+
+/* How the file pools (GGUF: pooling_type of the architecture; 1 mean, 2 cls, 3 last). Kinds that give no vector of a
+ * text, and files that say nothing, leave the choice to the caller. */
+static hasten_status read_pooling(struct hasten_model *m, struct hasten_error *err)
+{
+    char key[64];
+    uint32_t type = 0;
+    snprintf(key, sizeof key, "%s.pooling_type", m->desc.arch);
+    const hasten_status st = gguf_opt_u32(m->gguf, key, &type, err);
+    m->pooling = type <= HASTEN_POOLING_LAST ? (enum hasten_pooling)type : HASTEN_POOLING_MODEL;
+    return st;
+}
 
 #define FOLIO_BYTES ((uint64_t)2 << 20)
 
@@ -68,13 +82,14 @@ static hasten_status load(struct hasten_model *m, const char *path, bool ahead,
                           const struct hasten_model_settings *settings, struct hasten_error *err)
 {
     hasten_status st;
-    if ((st = gguf_open(path, &m->gguf, err)) || (st = model_map(m->gguf, &m->desc, err)))
+    if ((st = source_open(path, &m->gguf, err)) || (st = model_map(m->gguf, &m->desc, err)) ||
+        (st = read_pooling(m, err)))
         return st;
     if ((st = copy_and_lock(m, settings, err)))
         return st;
     if (ahead && !settings->copy && !settings->lock && (st = model_read_ahead(m, err)))
         return st;
-    if ((st = vocab_open(m->gguf, &m->vocab, err)))
+    if ((st = source_vocab(m->gguf, &m->vocab, err)))
         return st;
     if (vocab_size(m->vocab) > m->desc.n_vocab)
         return error_set(
@@ -167,4 +182,19 @@ const struct gguf *model_gguf(const struct hasten_model *m)
 const struct vocab *model_vocab(const struct hasten_model *m)
 {
     return m->vocab;
+}
+
+int32_t hasten_model_n_embd(const struct hasten_model *m)
+{
+    return m->desc.d_model;
+}
+
+bool hasten_model_is_encoder(const struct hasten_model *m)
+{
+    return m->desc.encoder;
+}
+
+enum hasten_pooling hasten_model_pooling(const struct hasten_model *m)
+{
+    return m->pooling;
 }

@@ -8,6 +8,7 @@ struct hasten_model {
     struct gguf *gguf;
     struct vocab *vocab;
     struct model_desc desc;
+    enum hasten_pooling pooling; /* what the file says */
     struct prefault *ahead; /* reads the weights ahead, or NULL */
     bool copied, locked;    /* the files' bytes are in memory of our own (never discard them), or locked */
 };

@@ -12,12 +12,12 @@ static const struct {
 } families[] = {
     {"llama", family_llama},       {"qwen2", family_qwen2},     {"qwen3", family_qwen3},
     {"gemma2", family_gemma2},     {"gemma3", family_gemma3},   {"phi3", family_phi3},
-    {"qwen3moe", family_qwen3moe}, {"gpt-oss", family_gpt_oss},
+    {"qwen3moe", family_qwen3moe}, {"gpt-oss", family_gpt_oss}, {"bert", family_bert},
 };
 
 const char *model_families(void)
 {
-    return "llama, qwen2, qwen3, gemma2, gemma3, phi3, qwen3moe, gpt-oss";
+    return "llama, qwen2, qwen3, gemma2, gemma3, phi3, qwen3moe, gpt-oss, bert";
 }
 
 /* Architectures whose kind of layer has a place in model.h and is not there yet. */

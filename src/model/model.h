@@ -18,12 +18,14 @@
  *     the pass      diffusion (rows that see each other both ways, tokens filled in any order)
  * Until then the table `to_come` of model.c refuses their architectures by what they lack. */
 enum attn_kind {
-    ATTN_GQA
+    ATTN_GQA,
+    ATTN_ALL /* encoders: as GQA, but a position sees all of its item */
 };
 enum ffn_kind {
     FFN_SWIGLU,
     FFN_GEGLU,
-    FFN_MOE /* struct moe */
+    FFN_GELU, /* encoders: w_down gelu(w_up x + b_up) + b_down, no gate */
+    FFN_MOE   /* struct moe */
 };
 
 /* What an expert does with gate and up. */
@@ -84,7 +86,9 @@ struct layer {
     struct weight w_gate, w_up, w_down;    /* [d_ff × d], [d_ff × d], [d × d_ff] */
     const float *b_gate, *b_up, *b_down;   /* biases */
     const float *ffn_norm, *ffn_post_norm; /* [d] */
-    struct moe moe; /* FFN_MOE: then w_gate, w_up, w_down are empty and d_ff is an expert's */
+    const float *attn_post_bias,
+        *ffn_post_bias; /* encoders: the post norms are layer norms, of x + block(x) */
+    struct moe moe;     /* FFN_MOE: then w_gate, w_up, w_down are empty and d_ff is an expert's */
 };
 
 #define LAYER_MATRICES 8
@@ -107,7 +111,10 @@ struct model_desc {
     struct weight token_embd; /* [n_vocab × d] */
     struct weight output;     /* the head; equals token_embd when tied */
     const float *output_norm; /* [d] */
-    float **decoded;          /* owned vectors */
+    bool encoder; /* engine/encode.c: no logits, no KV kept; position_embd .. embd_norm_bias are there */
+    struct weight position_embd, token_types; /* [n_ctx_train × d], [types × d] */
+    const float *embd_norm, *embd_norm_bias;  /* [d] */
+    float **decoded;                          /* owned vectors */
     int32_t n_decoded, cap_decoded;
     uint8_t *claimed;     /* [tensors of the file] 1 for each that a binder took; only while mapping */
     uint8_t *read_keys;   /* [keys of the file] the same for keys */
@@ -132,6 +139,7 @@ hasten_status family_qwen3(const struct gguf *g, struct model_desc *m, struct ha
 hasten_status family_gemma2(const struct gguf *g, struct model_desc *m, struct hasten_error *err);
 hasten_status family_qwen3moe(const struct gguf *g, struct model_desc *m, struct hasten_error *err);
 hasten_status family_gpt_oss(const struct gguf *g, struct model_desc *m, struct hasten_error *err);
+hasten_status family_bert(const struct gguf *g, struct model_desc *m, struct hasten_error *err);
 hasten_status family_gemma3(const struct gguf *g, struct model_desc *m, struct hasten_error *err);
 hasten_status family_phi3(const struct gguf *g, struct model_desc *m, struct hasten_error *err);
 
