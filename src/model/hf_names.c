@@ -241,7 +241,8 @@ hasten_status hf_write_tensors(struct hf_folder *f, struct gguf_compose *c, stru
     for (int32_t i = 0; i < f->n_shards; i++) {
         const struct safetensors *s = f->shards[i];
         const int32_t part = gguf_compose_part(
-            c, (struct gguf_part){.path = st_path(s), .data = st_bytes(s), .size = st_file_bytes(s)});
+            c, (struct gguf_part){
+                   .path = st_path(s), .data = st_bytes(s), .size = st_file_bytes(s), .mapped = true});
         for (int64_t j = 0; j < st_n_tensors(s); j++) {
             const hasten_status st = enter(f, c, s, st_tensor_at(s, j), part, err);
             if (st)

@@ -9,8 +9,8 @@ struct hasten_model {
     struct vocab *vocab;
     struct model_desc desc;
     enum hasten_pooling pooling; /* what the file says */
-    struct prefault *ahead; /* reads the weights ahead, or NULL */
-    bool copied, locked;    /* the files' bytes are in memory of our own (never discard them), or locked */
+    struct prefault *ahead;      /* reads the weights ahead, or NULL */
+    bool copied, locked; /* the files' bytes are in memory of our own (never discard them), or locked */
 };
 
 /* hasten_model_open for questions about the file: the weights are not read ahead. */
