@@ -24,7 +24,7 @@ static void embed_rows(void *ctx, int64_t begin, int64_t end, int worker)
     (void)worker;
     for (int64_t i = begin; i < end; i++) {
         float *x = e->buf.x + i * d->d_model, *part = e->buf.out + i * d->d_model;
-        e->kernels->row_gather(&d->token_embd, e->pass.token[i], x);
+        e->kernels->row_gather(&e->token_embd, e->pass.token[i], x);
         e->kernels->row_gather(&d->position_embd, e->pass.pos[i], part);
         e->kernels->add(part, d->d_model, x);
         e->kernels->row_gather(&d->token_types, 0, part);
@@ -129,7 +129,7 @@ hasten_status encode_pass(struct hasten_engine *e, const volatile int *cancel, s
         if (cancel && *cancel)
             return error_set(err, HASTEN_ERR_CANCELLED, "running a step: cancelled at layer %d of %d", i,
                              d->n_layer);
-        c.l = &d->layers[i];
+        c.l = &e->layers[i];
         encode_layer(&c);
     }
     e->counters.passes++;

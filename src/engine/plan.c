@@ -127,7 +127,8 @@ void engine_widths(const struct hasten_model *m, const struct kernels *k, enum k
     const struct model_desc *d = &m->desc;
     memset(out, 0, sizeof *out);
     out->d = d->d_model;
-    widen_matrix(k, &d->output, out);
+    if (!d->encoder) /* encoders have no head */
+        widen_matrix(k, &d->output, out);
     for (int32_t i = 0; i < d->n_ropes; i++)
         widen(&out->rot, d->ropes[i].n_rot);
     for (int32_t i = 0; i < d->n_layer; i++) {

@@ -24,7 +24,6 @@ static hasten_status bind_embedding(const struct gguf *g, struct model_desc *m, 
                           err)) ||
         (st = bind_vector(g, m, "token_embd_norm.weight", m->d_model, false, &m->embd_norm, err)))
         return st;
-    m->output = m->token_embd; /* never multiplied: encoders have no logits */
     return bind_vector(g, m, "token_embd_norm.bias", m->d_model, false, &m->embd_norm_bias, err);
 }
 

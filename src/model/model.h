@@ -109,7 +109,7 @@ struct model_desc {
     struct layer *layers;   /* [n_layer], owned */
     struct weight *experts; /* what the layers' struct moe point into, owned; NULL: no experts */
     struct weight token_embd; /* [n_vocab × d] */
-    struct weight output;     /* the head; equals token_embd when tied */
+    struct weight output;     /* the head; equals token_embd when tied; empty in encoders */
     const float *output_norm; /* [d] */
     bool encoder; /* engine/encode.c: no logits, no KV kept; position_embd .. embd_norm_bias are there */
     struct weight position_embd, token_types; /* [n_ctx_train × d], [types × d] */
