@@ -2,6 +2,7 @@
  * hf_keys.c maps config.json to keys, hf_names.c maps tensors to names; source.c puts them together. Private to them. */
 #ifndef HASTEN_MODEL_HF_H
 #define HASTEN_MODEL_HF_H
+#include "text/vocab.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "formats/gguf_compose.h"
@@ -49,5 +50,9 @@ void *hf_own(struct hf_folder *f, size_t bytes);
 hasten_status hf_write_keys(struct hf_folder *f, struct gguf_compose *c, struct hasten_error *err);
 /* Enters the tensors under their names. */
 hasten_status hf_write_tensors(struct hf_folder *f, struct gguf_compose *c, struct hasten_error *err);
+
+/* source_open and source_vocab of a folder (hf_source.c). */
+hasten_status hf_source_open(const char *path, struct gguf **out, struct hasten_error *err);
+hasten_status hf_source_vocab(const struct gguf *g, struct vocab **out, struct hasten_error *err);
 
 #endif

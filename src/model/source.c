@@ -1,34 +1,20 @@
-/* Opening a model wherever it comes from (source.h). Owns the choice between file and folder, and the way from a
- * folder's parts to one gguf. */
+/* Opening a model wherever it comes from (source.h). Owns the choice between file and folder. */
 #include "model/source.h"
 #include "base/file.h"
+#include "base/mem.h"
 #include "model/hf.h"
 #include <string.h>
 
-static void close_folder(void *folder)
-{
-    hf_folder_close(folder);
-}
-
+/* A build without packages has no JSON, so no folders. */
 static hasten_status open_folder(const char *path, struct gguf **out, struct hasten_error *err)
 {
-    struct hf_folder *f = NULL;
-    hasten_status st = hf_folder_open(path, &f, err);
-    if (st)
-        return st;
-    struct gguf_compose *c = gguf_compose_open(f->path);
-    if (!c)
-        st = error_set(err, HASTEN_ERR_MEMORY, "%s: out of memory", path);
-    if (!st)
-        st = hf_write_keys(f, c, err);
-    if (!st)
-        st = hf_write_tensors(f, c, err);
-    if (!st)
-        st = gguf_compose_finish(c, f, close_folder, out, err);
-    gguf_compose_close(c);
-    if (st)
-        hf_folder_close(f);
-    return st;
+#ifdef HASTEN_WITHOUT_FOLDERS
+    *out = NULL;
+    return error_set(err, HASTEN_ERR_UNSUPPORTED,
+                     "%s: model folders are unsupported in this build (expected a GGUF file)", path);
+#else
+    return hf_source_open(path, out, err);
+#endif
 }
 
 /* The weights of a model folder stand for it: config.json lies beside them. */
@@ -53,36 +39,11 @@ hasten_status source_open(const char *path, struct gguf **out, struct hasten_err
     return st;
 }
 
-static hasten_status slurp_optional(const char *folder, const char *name, char **data, size_t *len,
-                                    struct hasten_error *err)
-{
-    return hf_has(folder, name) ? hf_slurp(folder, name, data, len, err) : HASTEN_OK;
-}
-
 hasten_status source_vocab(const struct gguf *g, struct vocab **out, struct hasten_error *err)
 {
-    if (gguf_version(g))
-        return vocab_open(g, out, err);
-    const char *folder = gguf_path(g);
-    char *tokenizer = NULL, *config = NULL, *template = NULL;
-    struct buf path = {0};
-    struct vocab_json src = {0};
-    hasten_status st = hf_slurp(folder, "tokenizer.json", &tokenizer, &src.tokenizer_len, err);
-    if (!st)
-        st = slurp_optional(folder, "tokenizer_config.json", &config, &src.config_len, err);
-    if (!st)
-        st = slurp_optional(folder, "chat_template.jinja", &template, &src.template_len, err);
-    if (!st && buf_printf(&path, "%s/tokenizer.json", folder))
-        st = error_set(err, HASTEN_ERR_MEMORY, "%s: out of memory", folder);
-    src.path = path.data;
-    src.tokenizer = tokenizer;
-    src.config = config;
-    src.template = template;
-    if (!st)
-        st = vocab_open_json(&src, out, err);
-    buf_free(&path);
-    mem_free(template);
-    mem_free(config);
-    mem_free(tokenizer);
-    return st;
+#ifndef HASTEN_WITHOUT_FOLDERS
+    if (!gguf_version(g))
+        return hf_source_vocab(g, out, err);
+#endif
+    return vocab_open(g, out, err);
 }
