@@ -128,6 +128,7 @@ int cli_json_to(FILE *to, struct json_t *v);
 int cmd_run(const struct command *c, int argc, char **argv);
 int cmd_tokenize(const struct command *c, int argc, char **argv);
 int cmd_detokenize(const struct command *c, int argc, char **argv);
+int cmd_check(const struct command *c, int argc, char **argv);
 int cmd_template(const struct command *c, int argc, char **argv);
 int cmd_info(const struct command *c, int argc, char **argv);
 int cmd_eval(const struct command *c, int argc, char **argv);

@@ -21,6 +21,11 @@ static const struct command commands[] = {
     {"template", "MODEL [--add-generation-prompt] [--tools FILE] < messages.json",
      "render the model's chat template on an array of messages", NULL, cmd_template, NULL},
     {"info", "MODEL [--tensors]", "what is in a model file, and the memory it needs", NULL, cmd_info, NULL},
+    {"check", "FILE [--no-hash]", "read a whole model file and look for damage",
+     "Everything that a file says of itself is checked as any command does when it opens one; then all blocks of all\n"
+     "tensors are searched for values that are not finite, and named by tensor, row and block. The SHA-256 of each file\n"
+     "is part of the report. Exit status 1: something was found.\n",
+     cmd_check, NULL},
     {"eval", "MODEL (--ppl FILE | --ids FILE) [-c N] [--stride N]", "perplexity of a text; raw logits",
      "The text is cut into windows of -c tokens, each evaluated from an empty context; every token after the\n"
      "first of a window is scored (with --stride: every token not scored before). -c 0 is 512. --logits writes one\n"

@@ -66,3 +66,38 @@ hasten_status hash_git_blob(const char *path, char hex[41], struct hasten_error 
 {
     return hash_file(path, EVP_sha1(), true, hex, NULL, NULL, err);
 }
+
+struct hash {
+    EVP_MD_CTX *c;
+};
+
+hasten_status hash_begin(struct hash **out, struct hasten_error *err)
+{
+    struct hash *h = mem_calloc(1, sizeof *h);
+    *out = h;
+    if (h && (h->c = EVP_MD_CTX_new()) && EVP_DigestInit_ex(h->c, EVP_sha256(), NULL))
+        return HASTEN_OK;
+    hash_end(h, NULL, NULL);
+    *out = NULL;
+    return no_memory(err);
+}
+
+hasten_status hash_add(struct hash *h, const void *data, size_t size, struct hasten_error *err)
+{
+    return EVP_DigestUpdate(h->c, data, size) ? HASTEN_OK : no_memory(err);
+}
+
+hasten_status hash_end(struct hash *h, char hex[65], struct hasten_error *err)
+{
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    unsigned int len = 0;
+    hasten_status st = HASTEN_OK;
+    if (h && hex && !EVP_DigestFinal_ex(h->c, digest, &len))
+        st = no_memory(err);
+    for (unsigned int i = 0; i < len && i < 32; i++)
+        snprintf(hex + 2 * i, 3, "%02x", digest[i]);
+    if (h)
+        EVP_MD_CTX_free(h->c);
+    mem_free(h);
+    return st;
+}
