@@ -2,7 +2,8 @@
  * EINTR). Messages name the operation and the path.
  *
  * Not here: what is in the files. A map of a file that another process cuts short raises SIGBUS on access; the
- * engine reads weights through maps, so models must not be cut while they are open. */
+ * engine reads weights through maps, so models must not be cut while they are open. The command then ends with a
+ * sentence (cli/interrupt.c); a program of its own may copy the file (hasten_model_settings.copy) or catch it. */
 #include "base/file.h"
 #include "base/mem.h"
 #include <dirent.h>

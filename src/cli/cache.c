@@ -210,7 +210,7 @@ static hasten_status cached_path(const char *arg, struct buf *out, bool *named, 
     return st ? error_prefix(err, "opening model") : HASTEN_OK;
 }
 
-hasten_status model_resolve(const char *arg, struct buf *out, struct hasten_error *err)
+static hasten_status find_model(const char *arg, struct buf *out, struct hasten_error *err)
 {
     bool named = false;
     if (strstr(arg, "://") == NULL && strncmp(arg, "hf:", 3) == 0 &&
@@ -226,4 +226,12 @@ hasten_status model_resolve(const char *arg, struct buf *out, struct hasten_erro
     if (!file_exists(arg))
         return no_such_model(arg, err);
     return buf_puts(out, arg) ? error_set(err, HASTEN_ERR_MEMORY, "opening model: out of memory") : HASTEN_OK;
+}
+
+hasten_status model_resolve(const char *arg, struct buf *out, struct hasten_error *err)
+{
+    const hasten_status st = find_model(arg, out, err);
+    if (!st)
+        interrupt_on_lost_map(out->data);
+    return st;
 }

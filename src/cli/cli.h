@@ -111,6 +111,9 @@ void interrupt_disarm_writing(void);
 bool interrupt_seen(void);
 void interrupt_clear(void);
 
+/* From now on a file that is lost while its map is in use ends the process with one sentence that names path. */
+void interrupt_on_lost_map(const char *path);
+
 /* ---- JSON ---------------------------------------------------------------------------------------------- */
 
 /* A JSON string of any bytes: what is not UTF-8 becomes U+FFFD. A new reference, NULL when out of memory. */

@@ -5,9 +5,14 @@
  *
  * While a file is being written, SIGTERM, SIGHUP and SIGPIPE set the flag too, any number of times; when the writing
  * is over and the file is removed, the process ends by the first of them, as it would have at once without a file.
- * One that the parent had ignored (nohup) stays ignored. */
+ * One that the parent had ignored (nohup) stays ignored.
+ *
+ * A map of a file that somebody cuts short, or that a disk cannot give, raises SIGBUS where it is touched. Nothing can
+ * go on then: one sentence names the file, and the process ends with 3. */
+#include "base/error.h"
 #include "cli/cli.h"
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -35,6 +40,21 @@ static void on_end(int sig)
     flag = 1;
 }
 
+static char map_message[1200]; /* made beforehand: a handler may format nothing */
+
+static void on_bus(int sig)
+{
+    (void)sig;
+    size_t len = strlen(map_message);
+    for (size_t at = 0; at < len;) {
+        const ssize_t n = write(STDERR_FILENO, map_message + at, len - at);
+        if (n <= 0)
+            break;
+        at += (size_t)n;
+    }
+    _exit(hasten_exit_code(HASTEN_ERR_FILE));
+}
+
 static void set_handler(int sig, void (*fn)(int))
 {
     struct sigaction sa;
@@ -43,6 +63,16 @@ static void set_handler(int sig, void (*fn)(int))
     sa.sa_flags = SA_RESTART; /* a write in progress goes on; who must wake up waits with pselect */
     sigemptyset(&sa.sa_mask);
     sigaction(sig, &sa, NULL);
+}
+
+void interrupt_on_lost_map(const char *path)
+{
+    struct hasten_error err; /* which cleans the name */
+    error_set(&err, HASTEN_ERR_FILE,
+              "%s: cut short or unreadable while in use (expected a file that stays; %s)", path,
+              "--no-mmap runs a copy in memory");
+    snprintf(map_message, sizeof map_message, "hasten: %s\n", err.message);
+    set_handler(SIGBUS, on_bus);
 }
 
 const volatile int *interrupt_arm(void)

@@ -1,6 +1,6 @@
 /* Hard bounds. A document nested 10^6 deep is refused by every recursive parser within 100 ms on a stack of 256 KiB;
  * and the bounds of base/limits.h on models, engines, tokens, shards, templates and profiles hold on both sides: at
- * the bound nothing is said of it, one beyond is refused by name. (GGUF's own bounds: tests/formats/test_limits.c.) */
+ * the bound nothing is said of it, one beyond is refused by name. What JSON is written is valid, whatever bytes it holds. (GGUF's own bounds: tests/formats/test_limits.c.) */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,7 +12,9 @@
 #include "base/file.h"
 #include "base/limits.h"
 #include "base/mem.h"
+#include "cli/cli.h"
 #include "cli/profile.h"
+#include <jansson.h>
 #include "model/loaded.h"
 #include "text/template.h"
 #include "tiny_model.h"
@@ -418,6 +420,37 @@ static void numbers_of_profiles(void **state)
     assert_non_null(strstr(err.message, "p.yaml"));
 }
 
+/* ---- JSON out ----------------------------------------------------------------------------------------------- */
+
+/* Every beginning of a character, and halves of surrogate pairs, between two letters: valid JSON with U+FFFD. */
+static void half_characters_in_json(void **state)
+{
+    (void)state;
+    static const char *const pieces[] = {"\xc3",     "\xe2\x82",     "\xf0\x9f\x98", "\xf0\x9f",
+                                         "\xf0",     "\xed\xa0\x80", "\xed\xb0\x80", "\x80",
+                                         "\xc0\x80", "\xff",         "\xe2\x82\xe2", "\xf5\x80\x80\x80"};
+    for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
+        char text[12];
+        const int len = snprintf(text, sizeof text, "a%sb", pieces[i]);
+        json_t *v = json_bytes(text, (size_t)len), *back = NULL;
+        struct hasten_error err = {0};
+        assert_non_null(v);
+        const char *said = json_string_value(v);
+        assert_true(said[0] == 'a' && said[strlen(said) - 1] == 'b');
+        assert_non_null(strstr(said, "\xef\xbf\xbd"));
+        char *dumped = json_dumps(v, JSON_ENCODE_ANY);
+        assert_non_null(dumped);
+        struct buf list = {0};
+        assert_true(!buf_putc(&list, '[') && !buf_puts(&list, dumped) && !buf_putc(&list, ']'));
+        assert_int_equal(json_parse("out", list.data, list.len, &back, &err), HASTEN_OK);
+        assert_true(json_equal(json_array_get(back, 0), v));
+        json_decref(back);
+        json_decref(v);
+        free(dumped);
+        buf_free(&list);
+    }
+}
+
 static int setup(void **state)
 {
     (void)state;
@@ -441,7 +474,7 @@ int main(void)
         cmocka_unit_test(deep_profiles),       cmocka_unit_test(numbers_of_models),
         cmocka_unit_test(numbers_of_engines),  cmocka_unit_test(numbers_of_vocabularies),
         cmocka_unit_test(numbers_of_shards),   cmocka_unit_test(numbers_of_templates),
-        cmocka_unit_test(numbers_of_profiles),
+        cmocka_unit_test(numbers_of_profiles), cmocka_unit_test(half_characters_in_json),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -38,6 +38,24 @@ class Deep(unittest.TestCase):
             self.assertEqual((run.returncode, run.stdout), (2, ""))
             self.assertIn("make deep DATA=DIR", run.stderr)
 
+    def test_counts_come_from_the_logs(self):
+        with tempfile.TemporaryDirectory() as folder:
+            tree = Path(folder)
+            (tree / "scripts").mkdir()
+            for name in ("deep", "lib.sh"):
+                (tree / "scripts" / name).write_bytes((SCRIPTS / name).read_bytes())
+            counts = ["sh", str(tree / "scripts" / "deep"), "--counts"]
+            run = subprocess.run(counts, capture_output=True, text=True)
+            self.assertEqual(run.returncode, 1)
+            self.assertIn("no logs", run.stderr)
+            (tree / "build/deep/found").mkdir(parents=True)
+            (tree / "build/deep/found/gguf-crash-1").touch()
+            (tree / "build/deep/fuzz-gguf.log").write_text(
+                "Done\nstat::number_of_executed_units: 1000000\nstat::average_exec_per_sec:     4321\n"
+                "stat::new_units_added:          17\n")
+            run = subprocess.run(counts, capture_output=True, text=True, check=True)
+            self.assertEqual(run.stdout.splitlines()[2], "| gguf | 1000000 | 4321 | 17 | 1 |")
+
 
 if __name__ == "__main__":
     unittest.main()
