@@ -56,6 +56,25 @@ enum hasten_pooling {
 enum hasten_pooling
 hasten_model_pooling(const struct hasten_model *m); /* HASTEN_POOLING_MODEL: it says nothing */
 
+/* ---- adapters ----------------------------------------------------------------------------------------- */
+
+struct hasten_lora;
+
+/* Opens a low-rank adapter (LoRA) for a model: a GGUF file with general.type "adapter", the model's architecture, and
+ * for each matrix NAME it changes the tensors NAME.lora_a [rank × k] and NAME.lora_b [n_rows × rank]. It is read into
+ * memory and the file closed. HASTEN_ERR_FILE for another architecture, a name that the model does not have, shapes
+ * that do not fit; HASTEN_ERR_UNSUPPORTED for what is not applied: embeddings, experts and their routers, norms.
+ * Immutable; the model must outlive it. The caller closes it; engines that use it may live on. */
+hasten_status hasten_lora_open(const struct hasten_model *m, const char *path, struct hasten_lora **out,
+                               struct hasten_error *err);
+void hasten_lora_close(struct hasten_lora *l); /* NULL is fine */
+
+/* An adapter at a strength: y = W x becomes y + scale * alpha / rank * B (A x). Scale 0: as if it were not there. */
+struct hasten_lora_use {
+    const struct hasten_lora *lora;
+    float scale; /* finite */
+};
+
 /* ---- engine ------------------------------------------------------------------------------------------- */
 
 enum hasten_kv_type {
@@ -77,7 +96,10 @@ struct hasten_engine_settings {
     bool reference;              /* the plain-C float path (slow; KV should be f32) */
     bool plain;                  /* the plain-C twins of the fast kernels: the same bits, slower */
     bool in_place;               /* weights are never packed: read from the mapped file, the same bits */
-    bool poison;                 /* fill freed KV pages with NaN (tests) */
+    /* n_loras adapters (0..64), added in this order to every row of every sequence; copied when the engine is opened. */
+    const struct hasten_lora_use *loras;
+    int32_t n_loras;
+    bool poison; /* fill freed KV pages with NaN (tests) */
 };
 void hasten_engine_default_settings(struct hasten_engine_settings *s);
 

@@ -123,11 +123,12 @@ int cmd_bench(const struct command *c, int argc, char **argv)
     if (rc >= 0)
         return rc;
     if ((a.roofline || a.kernels) && (pos.n > 0 || option_on_line(&groups[2], "model")))
-        return cli_usage(c, "%s takes no MODEL", a.roofline ? "--roofline" : "--kernels");
-    if ((rc = refuse_idle(c, &a, &groups[1], &groups[2])) >= 0)
-        return rc;
-    interrupt_arm(); /* from here on a Ctrl-C ends what is measured, with a line */
-    rc = run_mode(&a, &groups[2], &pos);
-    interrupt_disarm();
+        rc = cli_usage(c, "%s takes no MODEL", a.roofline ? "--roofline" : "--kernels");
+    if (rc < 0 && (rc = refuse_idle(c, &a, &groups[1], &groups[2])) < 0) {
+        interrupt_arm(); /* from here on a Ctrl-C ends what is measured, with a line */
+        rc = run_mode(&a, &groups[2], &pos);
+        interrupt_disarm();
+    }
+    options_free(groups, 3);
     return rc;
 }

@@ -274,10 +274,11 @@ int cmd_eval(const struct command *c, int argc, char **argv)
         {.title = "Evaluation:", .defs = eval_defs, .n = 5, .dst = &a, .exclusive = "ppl ids"},
         model_group(&a.model)};
     const char *model;
-    const int rc = command_parse_model(c, &a.ui, groups, 3, &a.model, argc, argv, &model);
+    int rc = command_parse_model(c, &a.ui, groups, 3, &a.model, argc, argv, &model);
     if (rc >= 0)
         return rc;
-    if (!a.ppl && !a.ids)
-        return cli_usage(c, "nothing to evaluate (expected --ppl FILE or --ids FILE)");
-    return eval(&a, groups, model);
+    rc = a.ppl || a.ids ? eval(&a, groups, model)
+                        : cli_usage(c, "nothing to evaluate (expected --ppl FILE or --ids FILE)");
+    options_free(groups, 3);
+    return rc;
 }

@@ -349,12 +349,15 @@ int cmd_imatrix(const struct command *c, int argc, char **argv)
                                      .dst = &a},
                                     model_group(&a.model)};
     const char *model;
-    const int rc = command_parse_model(c, &a.ui, groups, 3, &a.model, argc, argv, &model);
+    int rc = command_parse_model(c, &a.ui, groups, 3, &a.model, argc, argv, &model);
     if (rc >= 0)
         return rc;
     if (!a.file || !a.out)
-        return cli_usage(c, "no %s (expected -f FILE -o OUT)", a.file ? "output" : "text");
-    if (*a.out == '\0')
-        return cli_usage(c, "the output is '' (expected the name of a file)");
-    return imatrix(&a, groups, model);
+        rc = cli_usage(c, "no %s (expected -f FILE -o OUT)", a.file ? "output" : "text");
+    else if (*a.out == '\0')
+        rc = cli_usage(c, "the output is '' (expected the name of a file)");
+    else
+        rc = imatrix(&a, groups, model);
+    options_free(groups, 3);
+    return rc;
 }

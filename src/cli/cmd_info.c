@@ -82,8 +82,9 @@ static void count_experts(struct facts *f)
 /* Opens the model as a run does and plans an engine on it, before anything else is alive: the plan counts what
  * is. A file that is no model to run is opened as a GGUF file alone, with the reason. */
 static hasten_status open_and_plan(struct facts *f, const struct hasten_engine_settings *wanted,
-                                   struct hasten_error *err)
+                                   const struct option_list *lora, struct hasten_error *err)
 {
+    struct adapters adapters = {0};
     struct hasten_error why;
     struct hasten_engine_settings s = *wanted;
     hasten_status st = model_open_unread(f->path, &f->model, &why);
@@ -91,7 +92,11 @@ static hasten_status open_and_plan(struct facts *f, const struct hasten_engine_s
         s.n_ctx = hasten_model_n_ctx_train(f->model) < 4096 ? hasten_model_n_ctx_train(f->model) : 4096;
     if (!st) {
         s.n_threads = cli_threads(s.n_threads, NULL); /* as session_open */
-        st = hasten_engine_plan(f->model, &s, &f->plan, &why);
+        const hasten_status bad = adapters_open(lora, f->model, &adapters, &s, err);
+        st = bad ? bad : hasten_engine_plan(f->model, &s, &f->plan, &why);
+        adapters_close(&adapters);
+        if (bad)
+            return bad;
     }
     f->n_ctx = s.n_ctx;
     f->has_plan = !st;
@@ -325,10 +330,11 @@ int cmd_info(const struct command *c, int argc, char **argv)
         st = model_resolve(model, &path, &err);
     struct facts f = {.path = path.data};
     if (!st)
-        st = open_and_plan(&f, &settings, &err);
+        st = open_and_plan(&f, &settings, &a.model.lora, &err);
     rc = st ? cli_fail(&err) : info(&a, &f);
     gguf_close(f.own);
     hasten_model_close(f.model);
     buf_free(&path);
+    options_free(groups, 3);
     return rc;
 }

@@ -36,6 +36,8 @@ static const struct option_def model_defs[] = {
      "keep the file in memory, never paged out"},
     {"no-mmap", NULL, OPT_FLAG, offsetof(struct model_args, no_mmap), 0, 0, NULL, NULL,
      "read the file into memory instead of mapping it"},
+    {"lora", "lora-scaled", OPT_LIST, offsetof(struct model_args, lora), 0, 0, NULL, "FILE[:SCALE]",
+     "add a low-rank adapter (GGUF) to the model, times SCALE [1]; repeatable"},
     {"reference", NULL, OPT_FLAG, offsetof(struct model_args, reference), 0, 0, NULL, NULL,
      "plain C in float: slow, the truth"},
 };
@@ -67,7 +69,10 @@ int command_parse_model(const struct command *c, struct ui *ui, struct option_gr
     if (rc >= 0)
         return rc;
     *model = model_argument(args, &pos, &err);
-    return *model ? -1 : cli_fail(&err);
+    if (*model)
+        return -1;
+    options_free(groups, n_groups);
+    return cli_fail(&err);
 }
 
 hasten_status model_settings(const struct model_args *args, const struct option_group *g,
@@ -191,8 +196,14 @@ static hasten_status open_all(const char *arg, const struct model_args *args, st
     ui_progress_end(l->ui);
     if (!st)
         st = interrupted(s, err);
+    struct adapters adapters = {0};
+    if (!st)
+        st = adapters_open(&args->lora, s->model, &adapters, &s->settings, err);
     if (!st)
         st = hasten_engine_open(s->model, &s->settings, &s->engine, err);
+    adapters_close(&adapters); /* the engine has its own */
+    s->settings.loras = NULL;
+    s->settings.n_loras = 0;
     if (!st)
         st = hasten_seq_open(s->engine, &s->seq, err);
     return st ? st : wait_for_weights(s, l, err);

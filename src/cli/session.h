@@ -1,6 +1,7 @@
 /* What run, eval and bench share: the options that describe a model and an engine, and opening them. */
 #ifndef HASTEN_CLI_SESSION_H
 #define HASTEN_CLI_SESSION_H
+#include "cli/adapters.h"
 #include "cli/cache.h"
 #include "cli/cli.h"
 #include "model/loaded.h"
@@ -10,6 +11,7 @@ struct model_args {
     int32_t n_threads, n_ctx, n_batch;
     uint64_t memory;
     int cache_type, cache_type_v; /* enum hasten_kv_type */
+    struct option_list lora;      /* FILE[:SCALE] */
     bool reference, in_place, no_mmap, mlock;
 };
 

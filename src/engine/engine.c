@@ -1,5 +1,5 @@
 /* Opening and closing an engine: plan first, then allocate everything, then nothing more until the end. */
-#include "engine/engine.h"
+#include "engine/overlay.h"
 #include "base/mem.h"
 #include <string.h>
 
@@ -54,7 +54,7 @@ static hasten_status open_parts(struct hasten_engine *e, struct hasten_error *er
         return error_set(err, HASTEN_ERR_MEMORY, "opening the engine: out of memory for %zu bytes of buffers",
                          e->arena_bytes);
     engine_layout(e->model, &e->settings, &e->widths, e->arena, &e->buf, &e->pass);
-    if ((st = packing_open(e, err)))
+    if ((st = packing_open(e, err)) || (st = overlays_open(e, err)))
         return st;
     fill_inv_freq(e);
     if ((st = open_kv(e, err)) || (st = open_seqs(e, err)))
@@ -79,6 +79,8 @@ hasten_status hasten_engine_open(const struct hasten_model *m, const struct hast
     if ((st = engine_settle(m, &e->settings, err)) == HASTEN_OK) {
         e->kernels = engine_kernels(&e->settings);
         st = open_parts(e, err);
+        e->settings.loras = NULL; /* the caller's */
+        e->settings.n_loras = 0;
         if (!st && plan.expert_bytes < experts.all)
             st = experts_limit(e, plan.expert_bytes, err);
     }
@@ -97,6 +99,7 @@ void hasten_engine_close(struct hasten_engine *e)
     pool_destroy(e->pool);
     mem_free(e->experts.states);
     packing_close(e);
+    overlays_close(e);
     mem_free(e->seq_tables);
     mem_free(e->seq_tokens);
     mem_free(e->seqs);

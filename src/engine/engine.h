@@ -122,11 +122,24 @@ struct packing {
 };
 #define PACKING_PIECE_BYTES ((size_t)8 << 20) /* packed at once, before the source is forgotten */
 
+/* Low-rank adapters (overlay.h). */
+struct overlay;
+struct overlays {
+    struct overlay *item; /* [n] owned, ascending by address of the matrix */
+    int32_t n;
+    uint8_t *memory; /* [bytes] owned: what follows, and the matrices */
+    size_t bytes, scratch_bytes;
+    uint8_t *x, *low_act; /* [n_batch] input rows and rows of A x, in the kernels' form */
+    float *low;           /* [n_batch × rank] */
+    uint8_t *scratch;     /* [n_threads × scratch_bytes] */
+};
+
 struct hasten_engine {
     const struct hasten_model *model;
     struct layer *layers;             /* [n_layer] the model's, their weights perhaps packed */
     struct weight output, token_embd; /* the same */
     struct packing packing;
+    struct overlays overlays;
     struct hasten_engine_settings settings; /* with defaults filled in */
     const struct kernels *kernels;
     struct pool *pool;

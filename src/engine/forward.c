@@ -6,7 +6,7 @@
  *
  * Every row's arithmetic is the same whatever rows share the pass; work is split over rows, heads and output
  * rows, never over a summed dimension. Nothing here allocates. */
-#include "engine/engine.h"
+#include "engine/overlay.h"
 #include <math.h>
 #include <string.h>
 
@@ -188,9 +188,10 @@ static void ffn_block(struct rows_ctx *c)
     const struct layer *l = c->l;
     const int32_t n = e->pass.n_rows;
     const struct linear_input in = {e->buf.x, e->model->desc.d_model, l->ffn_norm};
+    const bool overlaid = overlay_on(e, &l->w_gate) || overlay_on(e, &l->w_up) || overlay_on(e, &l->w_down);
     if (l->ffn == FFN_MOE) {
         moe_block(e, l);
-    } else if (!l->b_gate && !l->b_up && gated_pays(e, n)) {
+    } else if (!l->b_gate && !l->b_up && !overlaid && gated_pays(e, n)) {
         linear_gated(e, &in, n, l);
         engine_lap(e, ENGINE_OP_GATE_UP);
         linear_hidden(e, &l->w_down, n, e->buf.out);

@@ -1,7 +1,7 @@
 /* Matrix products of an input group: matrices that read the same rows. Everything done to the input (norm,
  * quantisation) is done once for the group, then all their output rows are one loop over panels of 16.
  * Work is split over output rows only, so who computes what never shows in the bits. */
-#include "engine/engine.h"
+#include "engine/overlay.h"
 #include <string.h>
 
 #define MAX_GROUP 4
@@ -244,6 +244,8 @@ void linear_group(struct hasten_engine *e, const struct linear_input *in, int32_
 {
     linear_prepare(e, in, n, lin, n_lin);
     linear_multiply(e, in->k, n, lin, n_lin);
+    if (e->overlays.n)
+        overlays_add(e, in->norm_w ? e->buf.norm : in->x, in->k, n, lin, n_lin);
 }
 
 void linear_multiply(struct hasten_engine *e, int64_t k, int32_t n, const struct linear *lin, int32_t n_lin)

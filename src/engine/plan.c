@@ -5,7 +5,7 @@
 #include "base/limits.h"
 #include "base/mem.h"
 #include "base/meminfo.h"
-#include "engine/engine.h"
+#include "engine/overlay.h"
 #include <string.h>
 
 /* The program itself: text and data of the command and its libraries, stacks, allocator overhead, and what the
@@ -56,7 +56,8 @@ hasten_status engine_settle(const struct hasten_model *m, struct hasten_engine_s
         (st = check_range("n_threads", s->n_threads, 1, LIMIT_THREADS, err)) ||
         (st = check_range("n_seq_max", s->n_seq_max, 1, 65536, err)) ||
         (st = check_range("n_batch", s->n_batch, 1, LIMIT_BATCH_ROWS, err)) ||
-        (st = check_range("n_logits", s->n_logits, 1, ENGINE_MAX_LOGITS, err)))
+        (st = check_range("n_logits", s->n_logits, 1, ENGINE_MAX_LOGITS, err)) ||
+        (st = check_range("n_loras", s->n_loras, 0, LIMIT_LORAS, err)) || (st = overlays_check(m, s, err)))
         return st;
     const int64_t all = (int64_t)s->n_ctx * s->n_seq_max;
     if (s->kv_positions == 0)
@@ -283,7 +284,7 @@ static hasten_status plan(const struct hasten_model *m, const struct hasten_engi
     out->compute_bytes = engine_layout(m, s, &w, NULL, &buf, &pass);
     /* The model's tables are alive already; what was alive before it is counted too, which errs on the safe side. */
     out->base_bytes = stats.live_bytes + BASE_RESERVE_BYTES + (uint64_t)s->n_threads * THREAD_RESERVE_BYTES;
-    out->compute_bytes += packing_plan(m, s, &out->packed_bytes);
+    out->compute_bytes += packing_plan(m, s, &out->packed_bytes) + overlays_plan(m, s);
     out->total_bytes = out->file_bytes + out->kv_bytes + out->compute_bytes + out->base_bytes;
     return plan_experts(m, s, out, err);
 }

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Golden tests of the command: each cases/NAME.sh runs with sh in an empty folder, and its stdout, stderr and
 exit status must equal NAME.out, NAME.err and NAME.rc (missing: empty, empty, 0). A `*` in NAME.err stands for
-any text. In the scripts: $TINY a folder with tiny models (llama qwen2 gemma3 vocab .gguf), $CASES this folder.
+any text. In the scripts: $TINY a folder with tiny models (llama qwen2 gemma3 vocab .gguf;
+lora.gguf: an adapter for llama.gguf), $CASES this folder.
 
     run_cases.py HASTEN MAKE_TINY CASES WORK [--update] [NAME...]
 
@@ -20,6 +21,8 @@ def make_tiny(tool, folder):
     for seed, family in enumerate(["llama", "qwen2", "gemma3"], 1):
         subprocess.run([tool, family, str(seed), str(folder / f"{family}.gguf")], check=True)
     subprocess.run([tool, "llama", "1", str(folder / "vocab.gguf"), "vocab_only=1"], check=True)
+    subprocess.run([Path(tool).with_name("make_lora"), str(folder / "llama.gguf"), "1", str(folder / "lora.gguf")],
+                   check=True)
 
 
 def run(case, environment, work):

@@ -2,7 +2,7 @@
  * prompt, alone or with neighbours, fresh or forked, after truncation and regrowth, and from the plain twins,
  * whether weights are packed or read in place.
  *
- * Usage: bits MODEL N_TOKENS full|quick|self-test [f16|bf16|q8|f32]. Prints a line per difference and a summary. */
+ * Usage: bits MODEL N_TOKENS full|quick|self-test [f16|bf16|q8|f32 [ADAPTER...]]. Prints a line per difference and a summary. */
 #include "harness.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +14,8 @@ struct matrix {
     const float *base;
     int32_t n;
     enum hasten_kv_type kv; /* of all runs that name none */
+    struct hasten_lora_use loras[4];
+    int n_loras;
     int n_runs, n_different;
 };
 
@@ -24,6 +26,8 @@ static void compare(struct matrix *x, const struct run_spec *spec)
     const struct run_spec *s = &with_kv;
     if (with_kv.kv == HASTEN_KV_F16)
         with_kv.kv = x->kv;
+    with_kv.loras = x->loras;
+    with_kv.n_loras = x->n_loras;
     float *got = run_logits(x->model, s, x->tokens, x->n);
     const int32_t row = first_difference(x->base, got, x->n, hasten_model_n_vocab(x->model));
     free(got);
@@ -82,7 +86,7 @@ static int self_test(struct matrix *x)
         return 1;
     memcpy(changed, x->tokens, (size_t)x->n * sizeof *changed);
     changed[x->n / 2] ^= 1;
-    s = (struct run_spec){.n_threads = 1, .n_batch = 512};
+    s = (struct run_spec){.n_threads = 1, .n_batch = 512, .loras = x->loras, .n_loras = x->n_loras};
     float *got = run_logits(x->model, &s, changed, x->n);
     const int32_t row = first_difference(x->base, got, x->n, hasten_model_n_vocab(x->model));
     free(got);
@@ -96,20 +100,24 @@ int main(int argc, char **argv)
 {
     static const char *const kv[] = {"f16", "f32", "bf16", "q8"};
     size_t type = 0;
-    while (argc == 5 && type < 4 && strcmp(argv[4], kv[type]) != 0)
+    while (argc >= 5 && type < 4 && strcmp(argv[4], kv[type]) != 0)
         type++;
-    if (argc < 4 || argc > 5 || type == 4) {
-        fprintf(stderr, "usage: bits MODEL N_TOKENS full|quick|self-test [f16|f32|bf16|q8]\n");
+    if (argc < 4 || argc > 9 || type == 4) {
+        fprintf(stderr, "usage: bits MODEL N_TOKENS full|quick|self-test [f16|f32|bf16|q8 [ADAPTER...]]\n");
         return 2;
     }
     struct hasten_model *m = open_or_exit(argv[1]);
     struct matrix x = {.model = m, .n = atoi(argv[2]), .kv = (enum hasten_kv_type)type};
+    for (int i = 5; i < argc; i++)
+        x.loras[x.n_loras++] = adapter_or_exit(m, argv[i], i == 5 ? 1.0f : -0.5f);
     int32_t *tokens = malloc((size_t)x.n * sizeof *tokens);
     if (!tokens)
         return 1;
     random_tokens(1, hasten_model_n_vocab(m), tokens, x.n);
     x.tokens = tokens;
-    float *base = run_logits(m, &(struct run_spec){.n_threads = 2, .n_batch = 512, .kv = x.kv}, tokens, x.n);
+    const struct run_spec first = {
+        .n_threads = 2, .n_batch = 512, .kv = x.kv, .loras = x.loras, .n_loras = x.n_loras};
+    float *base = run_logits(m, &first, tokens, x.n);
     x.base = base;
     int rc;
     if (strcmp(argv[3], "self-test") == 0) {
@@ -124,6 +132,8 @@ int main(int argc, char **argv)
     }
     free(base);
     free(tokens);
+    for (int i = 0; i < x.n_loras; i++)
+        hasten_lora_close((struct hasten_lora *)(uintptr_t)x.loras[i].lora);
     hasten_model_close(m);
     return rc;
 }

@@ -22,6 +22,14 @@ struct hasten_model *open_or_exit(const char *path)
     return m;
 }
 
+struct hasten_lora_use adapter_or_exit(const struct hasten_model *m, const char *path, float scale)
+{
+    struct hasten_lora *l = NULL;
+    struct hasten_error err = {0};
+    die_unless_ok(hasten_lora_open(m, path, &l, &err), &err, "opening an adapter");
+    return (struct hasten_lora_use){l, scale};
+}
+
 const char *spec_text(const struct run_spec *s, char *out, size_t out_size)
 {
     static const char *const kv[] = {"f16", "f32", "bf16", "q8"};
@@ -145,6 +153,8 @@ static void open_run(struct run *r, const struct hasten_model *m)
     s.in_place = r->spec->in_place;
     s.reference = r->spec->reference;
     s.kv_type = r->spec->kv;
+    s.loras = r->spec->loras;
+    s.n_loras = r->spec->n_loras;
     s.poison = true;
     die_unless_ok(hasten_engine_open(m, &s, &r->engine, &err), &err, "opening an engine");
 #if !defined(__SANITIZE_THREAD__)

@@ -20,6 +20,8 @@ struct run_spec {
     bool
         hasty; /* the caller computes again what a worker has not finished at once (not under TSan: see pool.c) */
     enum hasten_kv_type kv; /* f16 by default */
+    const struct hasten_lora_use *loras;
+    int n_loras;
 };
 
 /* Short text of a spec, for messages. */
@@ -37,6 +39,8 @@ int32_t first_difference(const float *a, const float *b, int32_t n, int32_t n_vo
 
 /* Opens a model or exits with a sentence. */
 struct hasten_model *open_or_exit(const char *path);
+/* An adapter at a scale; the caller closes it. */
+struct hasten_lora_use adapter_or_exit(const struct hasten_model *m, const char *path, float scale);
 void die_unless_ok(hasten_status st, const struct hasten_error *err, const char *what);
 
 #endif
