@@ -112,13 +112,18 @@ static hasten_status open_engine(struct job *j, const struct hasten_engine_setti
                                  struct hasten_error *err)
 {
     struct hasten_engine_settings s = *wanted;
+    struct adapters adapters = {0};
     int32_t longest = 1;
     for (int32_t i = 0; i < j->n; i++)
         longest = j->texts[i].n > longest ? j->texts[i].n : longest;
     s.n_threads = cli_threads(s.n_threads, j->ui);
     s.n_ctx = s.n_ctx ? s.n_ctx : longest;
     s.n_seq_max = j->n < SEQUENCES ? j->n : SEQUENCES;
-    return hasten_engine_open(j->model, &s, &j->engine, err);
+    hasten_status st = adapters_open(&j->args->model.lora, j->model, &adapters, &s, err);
+    if (!st)
+        st = hasten_engine_open(j->model, &s, &j->engine, err);
+    adapters_close(&adapters);
+    return st;
 }
 
 /* The shortest decimal that reads as the same float. */
@@ -203,10 +208,12 @@ int cmd_embed(const struct command *c, int argc, char **argv)
     int rc = command_parse(c, &a.ui, groups, 3, 1, argc, argv, &pos);
     if (rc >= 0)
         return rc;
-    if (a.prompt && a.file)
-        return cli_usage(c, "both -p and -f (expected one of them)");
     const char *model = model_argument(&a.model, &pos, &err);
-    hasten_status st = model ? model_settings(&a.model, &groups[2], &settings, &err) : HASTEN_ERR_USAGE;
+    hasten_status st = model ? HASTEN_OK : HASTEN_ERR_USAGE;
+    if (a.prompt && a.file)
+        st = error_set(&err, HASTEN_ERR_USAGE, "embed: both -p and -f (expected one of them)");
+    if (!st)
+        st = model_settings(&a.model, &groups[2], &settings, &err);
     if (!st)
         st = model_resolve(model, &j.path, &err);
     if (!st)
@@ -226,5 +233,6 @@ int cmd_embed(const struct command *c, int argc, char **argv)
     tokens_free(&j.ids);
     mem_free(j.texts);
     buf_free(&j.path);
+    options_free(groups, 3);
     return st ? cli_fail(&err) : cli_finish(0);
 }

@@ -17,6 +17,9 @@ echo some words >f
 hasten eval $M --ppl f -c 16 --json | grep -o '"ppl":[0-9.]*' >p1
 hasten eval $M --ppl f -c 16 --json --lora $A | grep -o '"ppl":[0-9.]*' >p2
 cmp -s p1 p2 || echo eval
+hasten embed $M --pooling mean -p x >e1
+hasten embed $M --pooling mean -p x --lora $A:0 | cmp - e1 && echo embed
+hasten embed $M --pooling mean -p x --lora $A | cmp -s - e1 || echo embed with one
 hasten info $M --json | grep -o '"total_bytes":[0-9]*' >t1
 hasten info $M --json --lora $A | grep -o '"total_bytes":[0-9]*' >t2
 cmp -s t1 t2 || echo info
