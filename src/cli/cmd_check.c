@@ -9,6 +9,7 @@
 #include "cli/hash.h"
 #include "cli/session.h"
 #include "formats/finite.h"
+#include "model/source.h"
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
@@ -266,7 +267,7 @@ int cmd_check(const struct command *c, int argc, char **argv)
     struct check k = {.args = &a};
     hasten_status st = model_resolve(pos.items[0], &path, &err);
     if (!st)
-        st = gguf_open(path.data, &k.g, &err);
+        st = source_open(path.data, &k.g, &err);
     if (!st)
         st = cut(&k, &err);
     if (!st)

@@ -11,6 +11,8 @@
 
 bool jb_put(struct jbuild *b, const char *s, size_t len)
 {
+    if (len == 0) /* perhaps before there is any memory */
+        return true;
     if (len > b->cap - b->len) {
         size_t cap = b->cap ? b->cap * 2 : 64;
         while (cap - b->len < len)
@@ -24,8 +26,7 @@ bool jb_put(struct jbuild *b, const char *s, size_t len)
         b->p = p;
         b->cap = cap;
     }
-    if (len)
-        memcpy(b->p + b->len, s, len);
+    memcpy(b->p + b->len, s, len);
     b->len += len;
     return jinja_copy_origin(b->r, b->p + (b->len - len), s, len, b->content);
 }
