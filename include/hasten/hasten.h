@@ -1,16 +1,54 @@
 /* Hasten: an LLM inference engine in C.
  *
- * Three nouns. A *model* is a file that was opened: weights, vocabulary, chat template; it never changes. An
- * *engine* is the machinery that runs one model: a pool of workers, a pool of KV pages, buffers, all planned
- * and allocated at the start. A *sequence* is one timeline of tokens inside an engine: it grows, forks, is
- * cut back and closed. A *step* takes a batch of (sequence, tokens), runs the forward pass once and gives the
- * logits of the rows asked for.
+ * The model of this library
  *
- * The same bits, always: on one instruction set, the logits of a position do not depend on the number of
- * threads, on how the prompt was cut into steps, on who shares a step, or on whether the sequence was forked.
+ * A *model* is a file that was opened: weights, vocabulary, chat template. It never changes, and any number of threads
+ * may ask it things: how a text is cut into tokens, what a conversation looks like as a prompt (hasten/text.h).
  *
- * Thread rules: a model may be shared by any number of engines and threads. An engine and its sequences
- * belong to one thread at a time. Strings are UTF-8 with explicit lengths unless said otherwise. */
+ * An *engine* is the machinery that runs one model: workers, a pool of pages for keys and values (KV), buffers. All of
+ * it is planned and allocated when the engine is opened; hasten_engine_plan says beforehand how many bytes that is,
+ * and while tokens flow nothing is allocated, so nothing can run out but KV pages, which is an ordinary answer
+ * (HASTEN_ERR_FULL) and leaves everything as it was.
+ *
+ * A *sequence* is one timeline of tokens inside an engine, from position 0. It grows by steps, is cut back to any
+ * length, and forks: a fork shares the pages of what both have in common, so a long prompt is computed and kept once
+ * for any number of continuations.
+ *
+ * A *step* takes a batch of (sequence, tokens to append), runs the forward pass over all of them at once, and hands
+ * the rows of logits that were asked for to a function of yours, the *sink*. A prompt is a step with many tokens and
+ * its last row wanted; decoding is a step with one token of each sequence. The weights are read once a step, whoever
+ * shares it: eight sequences cost little more than one. Choosing a token from a row is not the engine's business: take
+ * a sampler (hasten/sample.h), or write your own.
+ *
+ *     hasten_model_open(path, &model, &err);
+ *     hasten_engine_open(model, &settings, &engine, &err);
+ *     hasten_seq_open(engine, &seq, &err);
+ *     hasten_tokenize(model, text, strlen(text), HASTEN_TEXT_BOS, &ids, &err);
+ *     for (;;)      step: append the prompt, then each chosen token; the sink chooses the next one
+ *     hasten_engine_close(engine);
+ *     hasten_model_close(model);
+ *
+ * The same bits, always: on one instruction set, the logits of a position depend on the tokens up to it and on nothing
+ * else: not on the number of threads, on how the prompt was cut into steps, on who shares a step, nor on whether the
+ * sequence was forked or cut back before. memcmp is a fair test.
+ *
+ * Errors. What can fail returns a hasten_status and writes one sentence into *err, unless err is NULL: what was being
+ * done, what was found, what was expected. Objects are given out on success only, so after a failure there is nothing
+ * to close; and what existed before is as it was, unless a call says otherwise. The library never prints, never ends
+ * the process, and leaves signals and the locale alone.
+ *
+ * Threads. A model and a chat may be used from any number of threads at once. An engine with its sequences belongs to
+ * one thread at a time, and so does a stream or a sampler; different ones do not know of each other. The engine's own
+ * workers never call into your code: sinks run in the thread that called hasten_step.
+ *
+ * Ownership. What hasten_*_open and hasten_seq_fork give out is the caller's, to be closed with the call of the same
+ * name; close engines before their model. Pointers that are passed in are not kept, unless a call says so; pointers
+ * that are returned belong to the object and live until it changes or is closed. Strings are NUL-terminated UTF-8
+ * where no length stands beside them.
+ *
+ * Versions. Until 1.0 a new minor version may change calls and structs; the soname carries it (libhasten.so.0.1). Set
+ * structs of settings with their *_default_settings call, or to zero where that is said, so that new fields have their
+ * defaults. Two programs to begin with: examples/answer.c and examples/branches.c. */
 #ifndef HASTEN_H
 #define HASTEN_H
 #include "hasten/status.h"
@@ -20,6 +58,14 @@
 
 #define HASTEN_VERSION "0.1.0"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
+/* HASTEN_VERSION of the library that is loaded. */
+const char *hasten_version(void);
+
 struct hasten_model;
 struct hasten_engine;
 struct hasten_seq;
@@ -27,7 +73,11 @@ struct hasten_seq;
 /* ---- model -------------------------------------------------------------------------------------------- */
 
 /* Opens a GGUF file, the first shard of a split one, or a folder with config.json, tokenizer.json and safetensors
- * (mapped; a thread reads it ahead meanwhile). The caller closes it after all engines on it. */
+ * (mapped; a thread reads it ahead meanwhile). HASTEN_ERR_FILE: cannot be read, damaged, hostile; HASTEN_ERR_UNSUPPORTED: an architecture, tensor type or tokenizer that Hasten does
+ * not know, by name. The file must not be changed while it is open; hasten_model_settings.copy helps where it may be.
+ *
+ * "script:..." instead of a path opens a scripted model: no weights, logits from a file of rules or from a hash of the
+ * tokens, everything else as usual. For tests of what is built on an engine; docs/scripted.md. */
 hasten_status hasten_model_open(const char *path, struct hasten_model **out, struct hasten_error *err);
 /* The same in another manner. Zero-initialised settings are hasten_model_open's. */
 struct hasten_model_settings {
@@ -40,8 +90,9 @@ struct hasten_model_settings {
 };
 hasten_status hasten_model_open_with(const char *path, const struct hasten_model_settings *settings,
                                      struct hasten_model **out, struct hasten_error *err);
-void hasten_model_close(struct hasten_model *m); /* NULL is fine */
-int32_t hasten_model_n_vocab(const struct hasten_model *m);
+void hasten_model_close(struct hasten_model *m);            /* NULL is fine */
+int32_t hasten_model_n_vocab(const struct hasten_model *m); /* logits of a row */
+/* Positions the model was trained for; more are possible, hardly sensible. */
 int32_t hasten_model_n_ctx_train(const struct hasten_model *m);
 int32_t hasten_model_n_embd(const struct hasten_model *m);  /* length of an embedding */
 bool hasten_model_is_encoder(const struct hasten_model *m); /* no logits: hasten_embed only */
@@ -101,9 +152,10 @@ struct hasten_engine_settings {
     int32_t n_loras;
     bool poison; /* fill freed KV pages with NaN (tests) */
 };
+/* Always begin with this: the fields' defaults. */
 void hasten_engine_default_settings(struct hasten_engine_settings *s);
 
-/* What an engine with these settings will use, computed before anything is allocated. */
+/* What an engine with these settings will use, in bytes, computed before anything is allocated. */
 struct hasten_plan {
     uint64_t file_bytes;    /* the mapped model file */
     uint64_t expert_bytes;  /* of these, of experts: all, or what memory_limit lets be present at once */
@@ -114,29 +166,35 @@ struct hasten_plan {
         packed_bytes; /* of the file's, to be packed: moved to memory of the engine, not in total again */
     uint64_t total_bytes;
 };
+/* HASTEN_ERR_USAGE naming a setting out of range; HASTEN_ERR_MEMORY with the figures when the total exceeds
+ * memory_limit, or what the machine has: *out is filled then too. */
 hasten_status hasten_engine_plan(const struct hasten_model *m, const struct hasten_engine_settings *s,
                                  struct hasten_plan *out, struct hasten_error *err);
 
-/* HASTEN_ERR_MEMORY with the figures when the plan exceeds memory_limit, before anything is allocated. */
+/* Plans, allocates, starts the workers (they sleep between steps). Errors as of hasten_engine_plan. m is kept: close it
+ * after the engine. Settings are copied. */
 hasten_status hasten_engine_open(const struct hasten_model *m, const struct hasten_engine_settings *s,
                                  struct hasten_engine **out, struct hasten_error *err);
-void hasten_engine_close(struct hasten_engine *e); /* closes its sequences too; NULL is fine */
-int32_t hasten_engine_n_threads(const struct hasten_engine *e);
-int32_t hasten_engine_n_ctx(const struct hasten_engine *e);
+void hasten_engine_close(struct hasten_engine *e);                /* closes its sequences too; NULL is fine */
+int32_t hasten_engine_n_threads(const struct hasten_engine *e);   /* what a setting of 0 came to */
+int32_t hasten_engine_n_ctx(const struct hasten_engine *e);       /* the same */
 const char *hasten_engine_kernels(const struct hasten_engine *e); /* "avx512", "plain", "reference" */
 
 /* ---- sequences ---------------------------------------------------------------------------------------- */
 
+/* An empty sequence. HASTEN_ERR_FULL when n_seq_max are open. It takes KV pages only as it grows. */
 hasten_status hasten_seq_open(struct hasten_engine *e, struct hasten_seq **out, struct hasten_error *err);
-/* A new sequence with the first n_keep positions of src, sharing its pages (copy on write). */
+/* A new sequence with the first n_keep positions of src, sharing its pages (copy on write); src is not changed.
+ * HASTEN_ERR_USAGE: n_keep is not 0 to its length; HASTEN_ERR_FULL: n_seq_max are open. */
 hasten_status hasten_seq_fork(struct hasten_seq *src, int32_t n_keep, struct hasten_seq **out,
                               struct hasten_error *err);
-/* Cuts back to n_keep positions: the exact inverse of having appended more. */
+/* Cuts back to n_keep positions: the exact inverse of having appended more. HASTEN_ERR_USAGE: n_keep is not 0 to the
+ * length. Pages that nobody else shares go back to the pool. */
 hasten_status hasten_seq_truncate(struct hasten_seq *s, int32_t n_keep, struct hasten_error *err);
-void hasten_seq_close(struct hasten_seq *s);
+void hasten_seq_close(struct hasten_seq *s);           /* NULL is fine; its pages go back to the pool */
 int32_t hasten_seq_length(const struct hasten_seq *s); /* positions held */
-const int32_t *hasten_seq_tokens(const struct hasten_seq *s);
-uint64_t hasten_seq_bytes(const struct hasten_seq *s); /* KV bytes; shared pages count in full */
+const int32_t *hasten_seq_tokens(const struct hasten_seq *s); /* [length], until the sequence is closed */
+uint64_t hasten_seq_bytes(const struct hasten_seq *s);        /* KV bytes; shared pages count in full */
 
 /* ---- the step ----------------------------------------------------------------------------------------- */
 
@@ -157,7 +215,12 @@ typedef int (*hasten_logits_fn)(void *ctx, const float *logits, const struct has
                                 int32_t n_rows, int32_t n_vocab);
 
 /* Runs the items; items with more rows than n_batch are cut into several passes. On failure every sequence is
- * as long as before. A sequence may stand in one item only. cancel: NULL, or polled between passes and layers.
+ * as long as before. A sequence may stand in one item only. sink: NULL when no logits are wanted. cancel: NULL, or
+ * polled between passes and layers; another thread or a signal handler may set it to 1.
+ *
+ * HASTEN_ERR_USAGE: no open sequence of this engine, the same one twice, an id that is none, want_from out of range;
+ * HASTEN_ERR_FULL: an item goes beyond n_ctx, or the pool lacks pages for all items (then none has run);
+ * HASTEN_ERR_CANCELLED.
  *
  * Models with LongRoPE rotate long sequences otherwise than short ones: the step in which one outgrows the original
  * context, and the first after it was cut back below it, compute it again from its first token, and may need free
@@ -192,4 +255,8 @@ struct hasten_counters {
 };
 void hasten_engine_counters(const struct hasten_engine *e, struct hasten_counters *out);
 
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
 #endif

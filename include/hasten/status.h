@@ -5,6 +5,11 @@
 #ifndef HASTEN_STATUS_H
 #define HASTEN_STATUS_H
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
 typedef enum hasten_status {
     HASTEN_OK = 0,
     HASTEN_ERR_USAGE,       /* an option, argument or combination is wrong                 (exit 2) */
@@ -34,4 +39,8 @@ const char *hasten_status_text(hasten_status status);
 /* The exit status of the command line for a status , as README.md lists them. */
 int hasten_exit_code(hasten_status status);
 
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
 #endif

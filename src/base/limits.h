@@ -34,9 +34,11 @@
 #define LIMIT_LORAS 64       /* adapters of an engine */
 
 /* Text */
-#define LIMIT_TEXT_BYTES (256u << 20) /* one text to tokenize */
-#define LIMIT_TOKEN_BYTES 4096        /* one vocabulary entry */
-#define LIMIT_TOKEN_PROBES 4096       /* collisions of one entry in the vocabulary's tables */
+#define LIMIT_TEXT_BYTES (256u << 20)  /* one text to tokenize */
+#define LIMIT_TOKEN_BYTES 4096         /* one vocabulary entry */
+#define LIMIT_TOKEN_PROBES 4096        /* collisions of one entry in the vocabulary's tables */
+#define LIMIT_SCRIPT_BYTES (16u << 20) /* rules of a scripted model */
+#define LIMIT_SCRIPT_ITEMS (1 << 16)   /* tokens of one of their lists */
 #define LIMIT_STOP_STRINGS 64
 #define LIMIT_STOP_BYTES 1024
 #define LIMIT_TEMPLATE_BYTES (1u << 20)    /* source of a chat template */

@@ -52,6 +52,8 @@ static hasten_status measure(struct bench_args *a, struct hasten_engine_settings
                          (int)p->n_prompt, (int)settings->n_batch);
     hasten_status st = session_open(model, &a->model, settings, &a->ui, s, err);
     if (!st)
+        st = session_has_weights(s, "bench", err);
+    if (!st)
         st = bench_tokens(a, s, n, &tokens, err);
     if (!st) {
         hasten_seq_close(s->seq); /* the measurement opens its own */

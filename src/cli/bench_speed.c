@@ -196,6 +196,8 @@ static hasten_status measure(struct speed_run *r, struct hasten_engine_settings 
                          "bench: depth and tokens need %lld positions (expected at most -c %d)", (long long)n,
                          (int)settings->n_ctx);
     hasten_status st = session_open(model, &r->a->model, settings, &r->a->ui, &r->session, err);
+    if (!st)
+        st = session_has_weights(&r->session, "bench", err);
     if (st)
         return st;
     hasten_seq_close(r->session.seq); /* the measurement opens its own */

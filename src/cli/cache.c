@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "cli/cli.h"
 #include "cli/source.h"
+#include "model/script.h"
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -213,8 +214,8 @@ static hasten_status cached_path(const char *arg, struct buf *out, bool *named, 
 static hasten_status find_model(const char *arg, struct buf *out, struct hasten_error *err)
 {
     bool named = false;
-    if (strstr(arg, "://") == NULL && strncmp(arg, "hf:", 3) == 0 &&
-        file_exists(arg)) /* a file of such a name */
+    const bool file = strstr(arg, "://") == NULL && strncmp(arg, "hf:", 3) == 0 && file_exists(arg);
+    if (file || script_named(arg)) /* a file of such a name; no file at all */
         return buf_puts(out, arg) ? error_set(err, HASTEN_ERR_MEMORY, "opening model: out of memory")
                                   : HASTEN_OK;
     hasten_status st = cached_path(arg, out, &named, err);

@@ -315,6 +315,8 @@ static int imatrix(struct imatrix_args *a, const struct option_group *groups, co
     if (!st)
         st = session_open(model, &a->model, &settings, &a->ui, &c.s, &err);
     if (!st)
+        st = session_has_weights(&c.s, "imatrix", &err);
+    if (!st)
         st = check_output(&c, &err);
     if (!st)
         st = read_text(&c, &err);

@@ -3,10 +3,10 @@
 #include "base/limits.h"
 #include "base/rng.h"
 #include "cli/generate.h"
+#include "sample/of_file.h"
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -89,43 +89,6 @@ struct option_group sample_group(struct sample_args *a)
                                  .defs = sample_defs,
                                  .n = (int)(sizeof sample_defs / sizeof *sample_defs),
                                  .dst = a};
-}
-
-/* A file's count: integer key, kept when absent. */
-static hasten_status file_count(const struct gguf *g, const char *key, int32_t *out, struct hasten_error *err)
-{
-    uint32_t v = (uint32_t)*out;
-    hasten_status st = gguf_opt_u32(g, key, &v, err);
-    *out = v > 1u << 24 ? 1 << 24 : (int32_t)v;
-    return st;
-}
-
-static hasten_status from_file(const struct gguf *g, struct sampler_settings *p, struct hasten_error *err)
-{
-    const struct {
-        const char *key;
-        float *value;
-    } numbers[] = {
-        {"temp", &p->temperature},
-        {"top_p", &p->top_p},
-        {"min_p", &p->min_p},
-        {"penalty_repeat", &p->repeat_penalty},
-        {"xtc_probability", &p->xtc_probability},
-        {"xtc_threshold", &p->xtc_threshold},
-        {"mirostat_tau", &p->mirostat_tau},
-        {"mirostat_eta", &p->mirostat_eta},
-    };
-    hasten_status st = file_count(g, "general.sampling.top_k", &p->top_k, err);
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers && !st; i++) {
-        char key[64];
-        snprintf(key, sizeof key, "general.sampling.%s", numbers[i].key);
-        st = gguf_opt_f32(g, key, numbers[i].value, err);
-    }
-    if (!st)
-        st = file_count(g, "general.sampling.mirostat", &p->mirostat, err);
-    if (!st)
-        st = file_count(g, "general.sampling.penalty_last_n", &p->penalty_last_n, err);
-    return st;
 }
 
 static void from_option(float *value, float option)
@@ -265,7 +228,7 @@ hasten_status sampling_open(const struct sample_args *a, const struct option_gro
                             const struct session *s, struct sampling *out, struct hasten_error *err)
 {
     sampler_default_settings(&out->settings);
-    hasten_status st = from_file(s->gguf, &out->settings, err);
+    hasten_status st = sampler_settings_of_file(s->gguf, &out->settings, err);
     from_options(&out->settings, a);
     out->settings.seed =
         option_given(g, "seed") ? a->seed : random_seed() >> 11; /* 53 bits: exact in any JSON reader */

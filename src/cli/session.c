@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/pool.h"
+#include "model/script.h"
 #include "model/source.h"
 #include <jansson.h>
 #include <time.h>
@@ -101,10 +102,17 @@ hasten_status model_settings(const struct model_args *args, const struct option_
 hasten_status model_text_open(const char *arg, struct model_text *out, struct hasten_error *err)
 {
     hasten_status st = model_resolve(arg, &out->path, err);
-    if (!st)
-        st = source_open(out->path.data, &out->gguf, err);
-    if (!st)
-        st = source_vocab(out->gguf, &out->vocab, err);
+    if (!st && script_named(arg)) {
+        st = model_open_unread(out->path.data, &out->scripted, err);
+        out->gguf = st ? NULL : model_gguf(out->scripted);
+        out->vocab = st ? NULL : model_vocab(out->scripted);
+    } else if (!st) {
+        st = source_open(out->path.data, &out->own_gguf, err);
+        if (!st)
+            st = source_vocab(out->own_gguf, &out->own_vocab, err);
+        out->gguf = out->own_gguf;
+        out->vocab = out->own_vocab;
+    }
     if (st)
         model_text_close(out);
     return st;
@@ -112,8 +120,9 @@ hasten_status model_text_open(const char *arg, struct model_text *out, struct ha
 
 void model_text_close(struct model_text *t)
 {
-    vocab_close(t->vocab);
-    gguf_close(t->gguf);
+    vocab_close(t->own_vocab);
+    gguf_close(t->own_gguf);
+    hasten_model_close(t->scripted);
     buf_free(&t->path);
     *t = (struct model_text){0};
 }
@@ -230,6 +239,14 @@ hasten_status session_open(const char *arg, const struct model_args *args,
               (double)(clock_now_ns() - l.t0) / 1e6, hasten_engine_kernels(s->engine), n_threads,
               n_threads == 1 ? "" : "s", (int)hasten_engine_n_ctx(s->engine));
     return HASTEN_OK;
+}
+
+hasten_status session_has_weights(const struct session *s, const char *what, struct hasten_error *err)
+{
+    return s->model->script
+               ? error_set(err, HASTEN_ERR_UNSUPPORTED,
+                           "%s: unsupported with a scripted model (expected one with weights)", what)
+               : HASTEN_OK;
 }
 
 void session_close(struct session *s)

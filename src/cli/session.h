@@ -30,8 +30,11 @@ hasten_status model_settings(const struct model_args *args, const struct option_
 /* A file with its vocabulary, for commands that need no tensors. Zero-initialise. */
 struct model_text {
     struct buf path;
-    struct gguf *gguf;
-    struct vocab *vocab;
+    const struct gguf *gguf;
+    const struct vocab *vocab;
+    struct hasten_model *scripted; /* a scripted model, which owns both; else NULL */
+    struct gguf *own_gguf;
+    struct vocab *own_vocab;
 };
 hasten_status model_text_open(const char *arg, struct model_text *out, struct hasten_error *err);
 void model_text_close(struct model_text *t);
@@ -57,6 +60,8 @@ int32_t cli_threads(int32_t asked, struct ui *ui);
 hasten_status session_open(const char *arg, const struct model_args *args,
                            const struct hasten_engine_settings *settings, struct ui *ui, struct session *out,
                            struct hasten_error *err);
+/* HASTEN_ERR_UNSUPPORTED when the model is a scripted one: there are no weights to do `what` with. */
+hasten_status session_has_weights(const struct session *s, const char *what, struct hasten_error *err);
 void session_close(struct session *s);
 
 #endif

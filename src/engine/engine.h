@@ -191,6 +191,10 @@ hasten_status engine_run(struct hasten_engine *e, const struct hasten_item *item
 /* Logits of pass rows e->pass.head_row[first .. first + n) into e->buf.logits. */
 void forward_head(struct hasten_engine *e, int32_t first, int32_t n);
 
+/* scripted.c: the same for a scripted model. */
+hasten_status scripted_pass(struct hasten_engine *e, const volatile int *cancel, struct hasten_error *err);
+void scripted_head(struct hasten_engine *e, int32_t first, int32_t n);
+
 /* Attention of one layer over the pass: q, and the pages of each row's sequence, into buf.att. */
 void attention_layer(struct hasten_engine *e, const struct layer *l, int32_t first_lane);
 /* What is taken from keys in bf16 and q8 (key_mean.c): whether any layer of a model does; fills buf.key_mean, with

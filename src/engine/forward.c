@@ -217,6 +217,8 @@ hasten_status forward_pass(struct hasten_engine *e, const volatile int *cancel, 
 {
     const struct model_desc *d = &e->model->desc;
     struct rows_ctx c = {.e = e};
+    if (e->model->script)
+        return scripted_pass(e, cancel, err);
     engine_lap(e, ENGINE_OP_STEP);
     pool_for(e->pool, e->pass.n_rows, ROWS_PER_CLAIM, embed_rows, &c);
     engine_lap(e, ENGINE_OP_EMBED);
@@ -251,6 +253,10 @@ static void cap_logits(void *ctx, int64_t begin, int64_t end, int worker)
 void forward_head(struct hasten_engine *e, int32_t first, int32_t n)
 {
     const struct model_desc *d = &e->model->desc;
+    if (e->model->script) {
+        scripted_head(e, first, n);
+        return;
+    }
     for (int32_t i = 0; i < n; i++)
         memcpy(e->buf.out + (int64_t)i * d->d_model,
                e->buf.x + (int64_t)e->pass.head_row[first + i] * d->d_model,

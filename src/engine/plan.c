@@ -127,6 +127,8 @@ void engine_widths(const struct hasten_model *m, const struct kernels *k, enum k
 {
     const struct model_desc *d = &m->desc;
     memset(out, 0, sizeof *out);
+    if (m->script)
+        return; /* no activations */
     out->d = d->d_model;
     if (!d->encoder) /* encoders have no head */
         widen_matrix(k, &d->output, out);

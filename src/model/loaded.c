@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/meminfo.h"
 #include "base/prefault.h"
+#include "model/script.h"
 #include "model/source.h"
 #include <stdio.h>
 
@@ -82,6 +83,8 @@ static hasten_status load(struct hasten_model *m, const char *path, bool ahead,
                           const struct hasten_model_settings *settings, struct hasten_error *err)
 {
     hasten_status st;
+    if (script_named(path))
+        return script_load(m, path, err);
     if ((st = source_open(path, &m->gguf, err)) || (st = model_map(m->gguf, &m->desc, err)) ||
         (st = read_pooling(m, err)))
         return st;
@@ -138,7 +141,13 @@ void hasten_model_close(struct hasten_model *m)
     vocab_close(m->vocab);
     model_unmap(&m->desc);
     gguf_close(m->gguf);
+    script_close(m->script);
     mem_free(m);
+}
+
+const char *hasten_version(void)
+{
+    return HASTEN_VERSION;
 }
 
 bool model_reading(const struct hasten_model *m, uint64_t *done, uint64_t *total)

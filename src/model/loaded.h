@@ -9,6 +9,7 @@ struct hasten_model {
     struct vocab *vocab;
     struct model_desc desc;
     enum hasten_pooling pooling; /* what the file says */
+    struct script *script;       /* a scripted model (script.h): no weights; else NULL */
     struct prefault *ahead;      /* reads the weights ahead, or NULL */
     bool copied, locked; /* the files' bytes are in memory of our own (never discard them), or locked */
 };

@@ -29,7 +29,8 @@ TIME_CALLS = """time clock clock_gettime gettimeofday timespec_get ftime rand sr
     drand48 lrand48 getrandom getentropy arc4random""".split()
 LIBRARY_NEVER = """abort exit _exit _Exit quick_exit __assert_fail __assert printf vprintf puts putchar putc
     fputs fputc fputwc fprintf vfprintf perror stdout stderr __printf_chk __fprintf_chk __vprintf_chk
-    __vfprintf_chk err errx warn warnx psignal system popen fork raise""".split()
+    __vfprintf_chk err errx warn warnx psignal system popen fork raise
+    longjmp _longjmp siglongjmp __longjmp_chk""".split()
 
 
 def strip_c(text):
