@@ -15,10 +15,11 @@ static hasten_status read_number(const char *path, const char *label, uint64_t *
 {
     char *text = NULL, *end;
     size_t len;
+    struct hasten_error why; /* of no interest when the file is missing: then err stays as it was */
     *found = 0;
-    const hasten_status st = file_slurp(path, FILE_LIMIT, &text, &len, err);
+    const hasten_status st = file_slurp(path, FILE_LIMIT, &text, &len, &why);
     if (st)
-        return st == HASTEN_ERR_MEMORY ? st : HASTEN_OK;
+        return st == HASTEN_ERR_MEMORY ? error_set(err, st, "%s: out of memory", path) : HASTEN_OK;
     const char *at = strstr(text, label);
     if (at) {
         const unsigned long long v = strtoull(at + strlen(label), &end, 10);
