@@ -105,6 +105,8 @@ hasten_status hasten_embed(struct hasten_engine *e, const struct hasten_text *te
     struct hasten_item items[MAX_GROUP];
     const int32_t d = e->model->desc.d_model;
     hasten_status st = HASTEN_OK;
+    if (e->model->script)
+        return error_set(err, HASTEN_ERR_UNSUPPORTED, "embedding: unsupported with a scripted model");
     pooling = pooling_of(e, pooling);
     if (pooling < HASTEN_POOLING_MEAN || pooling > HASTEN_POOLING_LAST)
         return error_set(err, HASTEN_ERR_USAGE,
