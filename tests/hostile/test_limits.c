@@ -15,6 +15,8 @@
 #include "cli/cli.h"
 #include "cli/profile.h"
 #include <jansson.h>
+#include "formats/safetensors.h"
+#include "model/hf.h"
 #include "model/loaded.h"
 #include "text/template.h"
 #include "tiny_model.h"
@@ -420,6 +422,86 @@ static void numbers_of_profiles(void **state)
     assert_non_null(strstr(err.message, "p.yaml"));
 }
 
+/* A safetensors file with this header. */
+static hasten_status safetensors_of(const struct buf *header, struct hasten_error *err)
+{
+    struct safetensors *s = NULL;
+    struct buf b = {0};
+    const uint64_t len = header->len;
+    assert_int_equal(buf_put(&b, &len, 8) | buf_put(&b, header->data, header->len), 0);
+    *err = (struct hasten_error){0};
+    const hasten_status st = st_open_memory(b.data, b.len, "limit.safetensors", &s, err);
+    st_close(s);
+    buf_free(&b);
+    return st;
+}
+
+static void numbers_of_safetensors(void **state)
+{
+    (void)state;
+    struct hasten_error err;
+    struct buf b = {0};
+    for (int beyond = 0; beyond < 2; beyond++) {
+        repeat(&b, "{\"a\":{\"dtype\":\"F32\",\"data_offsets\":[0,0],\"shape\":[0", ",1",
+               (size_t)(LIMIT_ST_DIMS - 1 + beyond));
+        assert_int_equal(buf_puts(&b, "]}}"), 0);
+        safetensors_of(&b, &err);
+        assert_true(!strstr(err.message, "at most 8 dimensions") == !beyond);
+    }
+    for (int beyond = 0; beyond < 2; beyond++) { /* tensors that are no tensors: they are counted first */
+        char name[24];
+        buf_clear(&b);
+        for (int i = 0; i < LIMIT_ST_TENSORS + beyond; i++) {
+            snprintf(name, sizeof name, "%s\"%d\":0", i ? "," : "{", i);
+            assert_int_equal(buf_puts(&b, name), 0);
+        }
+        assert_int_equal(buf_puts(&b, "}"), 0);
+        assert_int_equal(safetensors_of(&b, &err), beyond ? HASTEN_ERR_LIMIT : HASTEN_ERR_FILE);
+        assert_true(!strstr(err.message, "found 262145 tensors (expected at most 262144)") == !beyond);
+    }
+    buf_free(&b);
+}
+
+/* Folders whose index names so many files, all of them one that holds nothing. */
+static void numbers_of_files_in_a_folder(void **state)
+{
+    (void)state;
+    struct hasten_error err = {0};
+    struct buf index = {0};
+    char text[80], inside[60] = "hf";
+    assert_int_equal(file_mkdirs(path_of("hf"), NULL), HASTEN_OK);
+    write_file(path_of("hf/config.json"), "{}", 2);
+    write_file(path_of("hf/0.safetensors"), "\2\0\0\0\0\0\0\0{}", 10);
+    for (int beyond = 0; beyond < 2; beyond++) {
+        struct hf_folder *f = NULL;
+        buf_clear(&index);
+        for (int i = 0; i < LIMIT_ST_SHARDS + beyond; i++) {
+            char from[100];
+            snprintf(from, sizeof from, "%s", path_of("hf/0.safetensors"));
+            snprintf(inside, sizeof inside, "hf/%d.safetensors", i);
+            if (i && !(beyond && i < LIMIT_ST_SHARDS))
+                assert_int_equal(link(from, path_of(inside)), 0);
+            snprintf(text, sizeof text, "%s\"t%d\":\"%d.safetensors\"", i ? "," : "{\"weight_map\":{", i, i);
+            assert_int_equal(buf_puts(&index, text), 0);
+        }
+        assert_int_equal(buf_puts(&index, "}}"), 0);
+        write_file(path_of("hf/model.safetensors.index.json"), index.data, index.len);
+        const hasten_status st = hf_folder_open(path_of("hf"), &f, &err);
+        if (!st)
+            hf_folder_close(f);
+        if (!strstr(err.message, "more than 4096 files") != !beyond || (beyond && st != HASTEN_ERR_LIMIT))
+            fail_msg("%d files: status %d, '%s'", LIMIT_ST_SHARDS + beyond, (int)st, err.message);
+    }
+    for (int i = 0; i <= LIMIT_ST_SHARDS; i++) {
+        snprintf(inside, sizeof inside, "hf/%d.safetensors", i);
+        unlink(path_of(inside));
+    }
+    unlink(path_of("hf/config.json"));
+    unlink(path_of("hf/model.safetensors.index.json"));
+    rmdir(path_of("hf"));
+    buf_free(&index);
+}
+
 /* ---- JSON out ----------------------------------------------------------------------------------------------- */
 
 /* Every beginning of a character, and halves of surrogate pairs, between two letters: valid JSON with U+FFFD. */
@@ -470,11 +552,12 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(deep_documents),      cmocka_unit_test(deep_arrays_of_gguf),
-        cmocka_unit_test(deep_profiles),       cmocka_unit_test(numbers_of_models),
-        cmocka_unit_test(numbers_of_engines),  cmocka_unit_test(numbers_of_vocabularies),
-        cmocka_unit_test(numbers_of_shards),   cmocka_unit_test(numbers_of_templates),
-        cmocka_unit_test(numbers_of_profiles), cmocka_unit_test(half_characters_in_json),
+        cmocka_unit_test(deep_documents),         cmocka_unit_test(deep_arrays_of_gguf),
+        cmocka_unit_test(deep_profiles),          cmocka_unit_test(numbers_of_models),
+        cmocka_unit_test(numbers_of_engines),     cmocka_unit_test(numbers_of_vocabularies),
+        cmocka_unit_test(numbers_of_shards),      cmocka_unit_test(numbers_of_templates),
+        cmocka_unit_test(numbers_of_profiles),    cmocka_unit_test(half_characters_in_json),
+        cmocka_unit_test(numbers_of_safetensors), cmocka_unit_test(numbers_of_files_in_a_folder),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
