@@ -502,6 +502,40 @@ static void numbers_of_files_in_a_folder(void **state)
     buf_free(&index);
 }
 
+/* Rules of a scripted model: one with so many tokens, and a comment that makes the file so long. */
+static hasten_status script_of(int n_tokens, size_t bytes, struct hasten_error *err)
+{
+    struct hasten_model *m = NULL;
+    struct buf b = {0};
+    char name[120];
+    assert_int_equal(buf_puts(&b, "at 0:"), 0);
+    for (int i = 0; i < n_tokens; i++)
+        assert_int_equal(buf_puts(&b, " 65"), 0);
+    assert_int_equal(buf_puts(&b, "\n#"), 0);
+    while (b.len < bytes)
+        assert_int_equal(buf_putc(&b, 'x'), 0);
+    write_file(path_of("rules"), b.data, b.len);
+    buf_free(&b);
+    snprintf(name, sizeof name, "script:%s", path_of("rules"));
+    *err = (struct hasten_error){0};
+    const hasten_status st = hasten_model_open(name, &m, err);
+    hasten_model_close(m);
+    unlink(path_of("rules"));
+    return st;
+}
+
+static void numbers_of_scripts(void **state)
+{
+    (void)state;
+    struct hasten_error err;
+    assert_int_equal(script_of(LIMIT_SCRIPT_ITEMS, 0, &err), HASTEN_OK);
+    assert_int_equal(script_of(LIMIT_SCRIPT_ITEMS + 1, 0, &err), HASTEN_ERR_LIMIT);
+    assert_non_null(strstr(err.message, "line 1: 65537 tokens (expected at most 65536)"));
+    assert_int_equal(script_of(1, LIMIT_SCRIPT_BYTES, &err), HASTEN_OK);
+    assert_int_not_equal(script_of(1, LIMIT_SCRIPT_BYTES + 1, &err), HASTEN_OK);
+    assert_non_null(strstr(err.message, "rules"));
+}
+
 /* ---- JSON out ----------------------------------------------------------------------------------------------- */
 
 /* Every beginning of a character, and halves of surrogate pairs, between two letters: valid JSON with U+FFFD. */
@@ -552,12 +586,19 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(deep_documents),         cmocka_unit_test(deep_arrays_of_gguf),
-        cmocka_unit_test(deep_profiles),          cmocka_unit_test(numbers_of_models),
-        cmocka_unit_test(numbers_of_engines),     cmocka_unit_test(numbers_of_vocabularies),
-        cmocka_unit_test(numbers_of_shards),      cmocka_unit_test(numbers_of_templates),
-        cmocka_unit_test(numbers_of_profiles),    cmocka_unit_test(half_characters_in_json),
-        cmocka_unit_test(numbers_of_safetensors), cmocka_unit_test(numbers_of_files_in_a_folder),
+        cmocka_unit_test(deep_documents),
+        cmocka_unit_test(deep_arrays_of_gguf),
+        cmocka_unit_test(deep_profiles),
+        cmocka_unit_test(numbers_of_models),
+        cmocka_unit_test(numbers_of_engines),
+        cmocka_unit_test(numbers_of_vocabularies),
+        cmocka_unit_test(numbers_of_shards),
+        cmocka_unit_test(numbers_of_templates),
+        cmocka_unit_test(numbers_of_profiles),
+        cmocka_unit_test(half_characters_in_json),
+        cmocka_unit_test(numbers_of_safetensors),
+        cmocka_unit_test(numbers_of_scripts),
+        cmocka_unit_test(numbers_of_files_in_a_folder),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
