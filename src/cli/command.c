@@ -77,6 +77,14 @@ static hasten_status take_line(const struct command_options *o, const struct pro
     return st || known ? st : refuse_unknown(line, err);
 }
 
+/* A key stands once, so two lines in a row of the same one are values of a list. */
+static bool is_second_value(const struct profile_line *a, const struct profile_line *b)
+{
+    const bool same =
+        a->command && b->command ? strcmp(a->command, b->command) == 0 : a->command == b->command;
+    return same && strcmp(a->key, b->key) == 0;
+}
+
 /* What stands under the command's name beats what stands for all. */
 static hasten_status take_profile(const struct command_options *o, struct profile **p,
                                   struct hasten_error *err)
@@ -94,7 +102,12 @@ static hasten_status take_profile(const struct command_options *o, struct profil
             }
             if (for_own != own || said)
                 continue;
-            if ((st = take_line(o, l, err)))
+            if (i > 0 && is_second_value(profile_at(*p, i - 1), l) &&
+                options_single(o->groups, o->n_groups, l->key))
+                st = error_set(err, HASTEN_ERR_USAGE, "option '%s': a list (expected one value)", l->key);
+            else
+                st = take_line(o, l, err);
+            if (st)
                 error_prefix(err, "profile %s line %d", o->ui->profile, l->line);
         }
     return st;

@@ -403,6 +403,13 @@ static hasten_status take_environment(struct option_group *groups, int n_groups,
     return HASTEN_OK;
 }
 
+bool options_single(struct option_group *groups, int n_groups, const char *name)
+{
+    struct option_group *g = NULL;
+    int j = 0;
+    return find(groups, n_groups, name, strlen(name), true, &g, &j) && g->defs[j].type != OPT_LIST;
+}
+
 hasten_status options_set(struct option_group *groups, int n_groups, const char *name, const char *text,
                           bool *known, struct hasten_error *err)
 {

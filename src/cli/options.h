@@ -66,6 +66,8 @@ struct option_positionals {
  * suggests the nearest). Then come options_set for each line of a profile, and options_check. */
 hasten_status options_parse(struct option_group *groups, int n_groups, int max_positional, int argc,
                             char **argv, struct option_positionals *out, struct hasten_error *err);
+/* Whether there is an option called name, and it takes one value. */
+bool options_single(struct option_group *groups, int n_groups, const char *name);
 /* One line of a profile: the option called name, unless a source before it decided. *known: is there such an option?
  * text must live as long as the values. */
 hasten_status options_set(struct option_group *groups, int n_groups, const char *name, const char *text,
