@@ -83,8 +83,10 @@ static hasten_status load(struct hasten_model *m, const char *path, bool ahead,
                           const struct hasten_model_settings *settings, struct hasten_error *err)
 {
     hasten_status st;
+#ifndef HASTEN_WITHOUT_PACKAGES
     if (script_named(path))
         return script_load(m, path, err);
+#endif
     if ((st = source_open(path, &m->gguf, err)) || (st = model_map(m->gguf, &m->desc, err)) ||
         (st = read_pooling(m, err)))
         return st;

@@ -8,7 +8,7 @@
 /* A build without packages has no JSON, so no folders. */
 static hasten_status open_folder(const char *path, struct gguf **out, struct hasten_error *err)
 {
-#ifdef HASTEN_WITHOUT_FOLDERS
+#ifdef HASTEN_WITHOUT_PACKAGES
     *out = NULL;
     return error_set(err, HASTEN_ERR_UNSUPPORTED,
                      "%s: model folders are unsupported in this build (expected a GGUF file)", path);
@@ -41,7 +41,7 @@ hasten_status source_open(const char *path, struct gguf **out, struct hasten_err
 
 hasten_status source_vocab(const struct gguf *g, struct vocab **out, struct hasten_error *err)
 {
-#ifndef HASTEN_WITHOUT_FOLDERS
+#ifndef HASTEN_WITHOUT_PACKAGES
     if (!gguf_version(g))
         return hf_source_vocab(g, out, err);
 #endif

@@ -188,12 +188,17 @@ def check_linear(tool, folder):
         write_model(path, template)
         tool.ask(model=path)
         for unit in ("<|im_end|>", "<", "<|", "a#", " ", "<|im_end|", "\u6771<s>"):
-            took = []
-            for size in (1 << 18, 1 << 19):
-                text = unit * (size // len(unit.encode()))
-                took.append(min(tool.ask(messages=[{"role": "user", "content": text}], generation=True)["cpu_ms"] for _ in range(2)))
             limit = 500 * (6 if name == "work" else 1)  # the text is there that often
-            if took[1] > limit or took[1] > 2.5 * took[0] + 5:
+            took = [float("inf"), float("inf")]
+            for _ in range(5):  # whoever shares the caches makes a try look slow, never fast
+                for i, size in enumerate((1 << 18, 1 << 19)):
+                    text = unit * (size // len(unit.encode()))
+                    answer = tool.ask(messages=[{"role": "user", "content": text}], generation=True)
+                    took[i] = min(took[i], answer["cpu_ms"])
+                fine = took[1] <= limit and took[1] <= 2.5 * took[0] + 5
+                if fine:
+                    break
+            if not fine:
                 slow.append((name, unit, took))
     print(f"linear time: {len(slow)} too slow")
     return slow
