@@ -9,7 +9,6 @@
 #include "engine/engine.h"
 
 #define ROWS_PER_CLAIM 4
-#define ROWS_PER_LINE 32 /* as in forward.c: positions of a key that share a cache line */
 
 struct encode_ctx {
     struct hasten_engine *e;
@@ -47,12 +46,7 @@ static void store_rows(void *ctx, int64_t begin, int64_t end, int worker)
         e->kernels->add(l->bq, (int64_t)l->n_head * l->d_k, q);
         e->kernels->add(l->bk, (int64_t)l->n_head * l->d_k, k);
         e->kernels->add(l->bv, (int64_t)l->n_head * l->d_v, v);
-        const int32_t pos = e->pass.pos[i];
-        for (int32_t h = 0; h < l->n_head; h++) {
-            const struct kv_tile t = kv_tile_at(&e->kv, &e->pass.seq[i]->kv, pos / KV_PAGE, h);
-            e->kernels->kv_store(t.rep, l->d_k, l->d_v, pos % KV_PAGE, k + (int64_t)h * l->d_k,
-                                 v + (int64_t)h * l->d_v, (void *)(uintptr_t)t.k, (void *)(uintptr_t)t.v);
-        }
+        store_kv(e, l, 0, i, k, v);
     }
 }
 
@@ -99,7 +93,7 @@ static void encode_layer(struct encode_ctx *c)
     const struct linear qkv[] = {{&l->wq, e->buf.q}, {&l->wk, e->buf.k}, {&l->wv, e->buf.v}};
     linear_group(e, &(struct linear_input){e->buf.x, d, NULL}, n, qkv, 3);
     engine_lap(e, ENGINE_OP_QKV);
-    pool_for(e->pool, n, n >= 2 * ROWS_PER_LINE ? ROWS_PER_LINE : ROWS_PER_CLAIM, store_rows, c);
+    pool_for(e->pool, n, store_kv_claim(n), store_rows, c);
     engine_lap(e, ENGINE_OP_ROPE_STORE);
     attention_layer(e, l, 0);
     engine_lap(e, ENGINE_OP_ATTENTION);

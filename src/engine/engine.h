@@ -157,11 +157,23 @@ struct hasten_engine {
     struct taps taps;               /* who watches (tap.h) */
 };
 
+static inline void widen(int64_t *to, int64_t v)
+{
+    *to = v > *to ? v : *to;
+}
+
+static inline void widen_size(size_t *to, size_t v)
+{
+    *to = v > *to ? v : *to;
+}
+
 /* Fills the defaults, checks ranges (HASTEN_ERR_USAGE naming the field). */
 hasten_status engine_settle(const struct hasten_model *m, struct hasten_engine_settings *s,
                             struct hasten_error *err);
 void engine_widths(const struct hasten_model *m, const struct kernels *k, enum kv_rep rep,
                    struct widths *out);
+/* Widens what a product by w needs: rows of its input in its form, scratch. */
+void widen_matrix(const struct kernels *k, const struct weight *w, struct widths *out);
 /* Lays buf and pass out in arena (NULL: only measures); returns the bytes. */
 size_t engine_layout(const struct hasten_model *m, const struct hasten_engine_settings *s,
                      const struct widths *w, uint8_t *arena, struct buffers *buf, struct pass *pass);
@@ -195,6 +207,14 @@ void forward_head(struct hasten_engine *e, int32_t first, int32_t n);
 hasten_status scripted_pass(struct hasten_engine *e, const volatile int *cancel, struct hasten_error *err);
 void scripted_head(struct hasten_engine *e, int32_t first, int32_t n);
 
+/* Row `row` of the pass: its keys k [n_head_kv × d_k] and values v [n_head_kv × d_v] of a layer into its sequence's
+ * pages, whose lanes begin with first_lane. */
+void store_kv(struct hasten_engine *e, const struct layer *l, int32_t first_lane, int64_t row, const float *k,
+              const float *v);
+/* Rows of the pass that a claim takes which calls store_kv: positions of a transposed key share a cache line, which two
+ * workers should not write. */
+int64_t store_kv_claim(int32_t n_rows);
+
 /* Attention of one layer over the pass: q, and the pages of each row's sequence, into buf.att. */
 void attention_layer(struct hasten_engine *e, const struct layer *l, int32_t first_lane);
 /* What is taken from keys in bf16 and q8 (key_mean.c): whether any layer of a model does; fills buf.key_mean, with
@@ -222,6 +242,11 @@ struct linear_input {
 };
 void linear_group(struct hasten_engine *e, const struct linear_input *in, int32_t n, const struct linear *lin,
                   int32_t n_lin);
+/* The panels that a claim of a product takes: at least whole groups of CLAIM_PANELS and about 4 µs of work, of which
+ * one group is `macs`; at most what n rows of results can be staged of. */
+#define CLAIM_PANELS 2 /* panels that matmul is fastest with, together */
+int64_t claim_least(int64_t macs);
+int64_t claim_most(int64_t n);
 /* The first half of linear_group: norm and quantisation of the input. */
 void linear_prepare(struct hasten_engine *e, const struct linear_input *in, int32_t n,
                     const struct linear *lin, int32_t n_lin);

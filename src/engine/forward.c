@@ -11,8 +11,7 @@
 #include <string.h>
 
 #define ROWS_PER_CLAIM 4
-#define ROWS_PER_LINE                                                                                        \
-    32 /* positions of a transposed key that share a cache line: two workers should not write it */
+#define ROWS_PER_LINE 32 /* positions of a transposed key that share a cache line */
 
 struct rows_ctx {
     struct hasten_engine *e;
@@ -74,6 +73,22 @@ static void finish_heads(const struct rows_ctx *c, int64_t row, float *x, int32_
     }
 }
 
+void store_kv(struct hasten_engine *e, const struct layer *l, int32_t first_lane, int64_t row, const float *k,
+              const float *v)
+{
+    const int32_t pos = e->pass.pos[row];
+    for (int32_t h = 0; h < l->n_head_kv; h++) {
+        const struct kv_tile t = kv_tile_at(&e->kv, &e->pass.seq[row]->kv, pos / KV_PAGE, first_lane + h);
+        e->kernels->kv_store(t.rep, l->d_k, l->d_v, pos % KV_PAGE, k + (int64_t)h * l->d_k,
+                             v + (int64_t)h * l->d_v, (void *)(uintptr_t)t.k, (void *)(uintptr_t)t.v);
+    }
+}
+
+int64_t store_kv_claim(int32_t n_rows)
+{
+    return n_rows >= 2 * ROWS_PER_LINE ? ROWS_PER_LINE : ROWS_PER_CLAIM;
+}
+
 /* q and k get bias, norm and rotation; k and v go to the sequence's pages. */
 static void finish_qkv_rows(void *ctx, int64_t begin, int64_t end, int worker)
 {
@@ -96,13 +111,7 @@ static void finish_qkv_rows(void *ctx, int64_t begin, int64_t end, int worker)
         }
         if (l->bv)
             e->kernels->add(l->bv, (int64_t)l->n_head_kv * l->d_v, v);
-        const int32_t pos = e->pass.pos[i];
-        for (int32_t h = 0; h < l->n_head_kv; h++) {
-            const struct kv_tile t =
-                kv_tile_at(&e->kv, &e->pass.seq[i]->kv, pos / KV_PAGE, c->first_lane + h);
-            e->kernels->kv_store(t.rep, l->d_k, l->d_v, pos % KV_PAGE, k + (int64_t)h * l->d_k,
-                                 v + (int64_t)h * l->d_v, (void *)(uintptr_t)t.k, (void *)(uintptr_t)t.v);
-        }
+        store_kv(e, l, c->first_lane, i, k, v);
     }
 }
 
@@ -130,7 +139,7 @@ static void attention_block(struct rows_ctx *c)
     const struct linear qkv[] = {{&l->wq, e->buf.q}, {&l->wk, e->buf.k}, {&l->wv, e->buf.v}};
     linear_group(e, &(struct linear_input){e->buf.x, e->model->desc.d_model, l->attn_norm}, n, qkv, 3);
     engine_lap(e, ENGINE_OP_QKV);
-    pool_for(e->pool, n, n >= 2 * ROWS_PER_LINE ? ROWS_PER_LINE : ROWS_PER_CLAIM, finish_qkv_rows, c);
+    pool_for(e->pool, n, store_kv_claim(n), finish_qkv_rows, c);
     engine_lap(e, ENGINE_OP_ROPE_STORE);
 
     switch (l->attn) {

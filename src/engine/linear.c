@@ -5,7 +5,7 @@
 #include <string.h>
 
 #define MAX_GROUP 4
-#define CLAIM_PANELS 2 /* panels that matmul is fastest with, together */
+#define CLAIM_MACS 25000 /* about 4 µs of work */
 
 /* Many input rows are multiplied in areas: AREA_PANELS panels by so many input rows that these stay in the second-level
  * cache while the panels go by. */
@@ -13,6 +13,7 @@
 #define AREA_PANELS 8
 #define AREA_BYTES ((size_t)1 << 20)
 #define AREA_ROWS 128
+_Static_assert(AREA_PANELS *PANEL_ROWS *AREA_ROWS * sizeof(float) <= POOL_STAGE_BYTES, "areas can be staged");
 
 struct group {
     struct hasten_engine *e;
@@ -55,9 +56,8 @@ struct product {
     const uint8_t *act[3];              /* input rows in each form */
     int64_t k;
     int32_t n, n_lin;
-    int32_t area_panels, area_rows,
-        n_row_blocks; /* area i: panels from i / n_row_blocks * area_panels on, input rows
-                                                   * from i % n_row_blocks * area_rows on */
+    /* Area i: panels from i / n_row_blocks * area_panels on, input rows from i % n_row_blocks * area_rows on. */
+    int32_t area_panels, area_rows, n_row_blocks;
 };
 
 _Static_assert(sizeof(struct product) <= POOL_CTX_BYTES, "a product is the ctx of a staged loop");
@@ -168,12 +168,17 @@ static void tell_taps(const struct group *g)
 
 static void multiply_in_place(void *ctx, int64_t begin, int64_t end, int worker)
 {
-    const struct product *p = ctx;
-    if (p->n_row_blocks == 1)
-        multiply_area(ctx, begin, end, worker, NULL);
-    else
-        for (int64_t i = begin; i < end; i++)
-            multiply_area(ctx, i, i + 1, worker, NULL);
+    multiply_area(ctx, begin, end, worker, NULL);
+}
+
+int64_t claim_least(int64_t macs)
+{
+    return CLAIM_PANELS * (1 + CLAIM_MACS / (macs > 0 ? macs : 1));
+}
+
+int64_t claim_most(int64_t n)
+{
+    return POOL_STAGE_BYTES / (PANEL_ROWS * (int64_t)sizeof(float) * n);
 }
 
 static int64_t n_areas(const struct product *p)
@@ -192,25 +197,21 @@ static void choose_areas(struct product *p, size_t row_bytes)
         p->area_panels /= 2;
 }
 
-/* Few rows: a claim is not below about 4 µs of work, and whole groups of panels. */
 static void multiply(struct product *p)
 {
     const struct kernels *kn = p->e->kernels;
-    int64_t least = 1, most = 1;
-    p->area_panels = 1;
-    p->area_rows = p->n;
-    p->n_row_blocks = 1;
+    int64_t least = 1, most = 1; /* areas of a claim */
     if (p->n > MANY_ROWS) {
         choose_areas(p, kn->act_row_bytes(kn->form_of(p->w[0].type, p->k), p->k));
     } else {
-        const int64_t macs = CLAIM_PANELS * PANEL_ROWS * p->k * p->n;
-        least = CLAIM_PANELS * (1 + 25000 / (macs > 0 ? macs : 1));
-        most = POOL_STAGE_BYTES / (PANEL_ROWS * (int64_t)sizeof(float) * p->n);
+        p->area_panels = p->n_row_blocks = 1;
+        p->area_rows = p->n;
+        least = claim_least(CLAIM_PANELS * PANEL_ROWS * p->k * p->n);
+        most = claim_most(p->n);
     }
-    if (most >= least &&
-        (size_t)p->area_panels * PANEL_ROWS * sizeof(float) * (size_t)p->area_rows <= POOL_STAGE_BYTES)
+    if (most >= least)
         pool_for_staged(p->e->pool, n_areas(p), least, most, &areas_job, p, sizeof *p);
-    else
+    else /* short rows: one block of them */
         pool_for(p->e->pool, n_areas(p), least, multiply_in_place, p);
 }
 

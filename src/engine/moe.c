@@ -12,8 +12,6 @@
 #include <string.h>
 
 #define ROWS_PER_CLAIM 4
-#define CLAIM_PANELS 2   /* panels that matmul is fastest with, together */
-#define CLAIM_MACS 25000 /* about 4 µs of work */
 
 struct block {
     struct hasten_engine *e;
@@ -246,8 +244,7 @@ static void multiply(const struct block *b, struct product *p)
     p->most = b->most;
     const int64_t n = p->n_panels * p->n_mats * b->n_groups,
                   macs = CLAIM_PANELS * PANEL_ROWS * p->w[0]->k * n_entries / b->n_groups;
-    const int64_t least = CLAIM_PANELS * (1 + CLAIM_MACS / (macs > 0 ? macs : 1));
-    const int64_t most = POOL_STAGE_BYTES / (PANEL_ROWS * (int64_t)sizeof(float) * p->most);
+    const int64_t least = claim_least(macs), most = claim_most(p->most);
     if (most >= least)
         pool_for_staged(b->e->pool, n, least, most, &units_job, p, sizeof *p);
     else
@@ -364,16 +361,6 @@ void moe_block(struct hasten_engine *e, const struct layer *l)
 
 /* ---- the plan --------------------------------------------------------------------------------------------- */
 
-static void widen(int64_t *to, int64_t v)
-{
-    *to = v > *to ? v : *to;
-}
-
-static void widen_size(size_t *to, size_t v)
-{
-    *to = v > *to ? v : *to;
-}
-
 void moe_widths(const struct kernels *k, const struct layer *l, struct widths *w)
 {
     const struct weight *const in[] = {l->moe.gate, l->moe.up}, *down = l->moe.down;
@@ -382,9 +369,8 @@ void moe_widths(const struct kernels *k, const struct layer *l, struct widths *w
     widen(&w->expert_ff, l->d_ff);
     for (size_t j = 0; j < sizeof in / sizeof *in; j++) {
         const enum act_form f = k->form_of(in[j]->type, in[j]->k);
-        widen_size(&w->act_row[f], k->act_row_bytes(f, in[j]->k));
+        widen_matrix(k, in[j], w);
         widen_size(&w->expert_act_row[f], k->act_row_bytes(f, in[j]->k));
-        widen_size(&w->matmul_scratch, k->matmul_scratch_bytes(in[j]));
     }
     widen_size(&w->expert_hidden_row, k->act_row_bytes(k->form_of(down->type, down->k), down->k));
     widen_size(&w->matmul_scratch, k->matmul_scratch_bytes(down));

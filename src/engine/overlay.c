@@ -17,7 +17,7 @@ struct overlay {
 
 /* ---- sizes -------------------------------------------------------------------------------------------------- */
 
-/* Where a matrix of the model is in an engine's copies, as a number that orders them. */
+/* A matrix of the model in an engine's own copy of it. */
 static const struct weight *in_engine(const struct hasten_engine *e, const struct weight *w)
 {
     const struct model_desc *d = &e->model->desc;
@@ -59,11 +59,6 @@ static struct weight matrix_of(const float *data, int64_t n_rows, int64_t k)
                            .row_bytes = k * (int64_t)sizeof(float)};
 }
 
-static void most(size_t *to, size_t v)
-{
-    *to = v > *to ? v : *to;
-}
-
 static void size_one(const struct kernels *kn, const struct weight *w, int64_t rank, struct sizes *z)
 {
     const struct weight a = matrix_of(NULL, rank, w->k), b = matrix_of(NULL, w->n_rows, rank);
@@ -71,11 +66,11 @@ static void size_one(const struct kernels *kn, const struct weight *w, int64_t r
         return;
     z->n++;
     z->floats += at_line((size_t)(rank * w->k)) + at_line((size_t)(rank * w->n_rows));
-    most(&z->x_row, kn->act_row_bytes(kn->form_of(a.type, a.k), a.k));
-    most(&z->low_row, kn->act_row_bytes(kn->form_of(b.type, b.k), b.k));
-    most(&z->scratch, kn->matmul_scratch_bytes(&a));
-    most(&z->scratch, kn->matmul_scratch_bytes(&b));
-    z->rank = rank > z->rank ? rank : z->rank;
+    widen_size(&z->x_row, kn->act_row_bytes(kn->form_of(a.type, a.k), a.k));
+    widen_size(&z->low_row, kn->act_row_bytes(kn->form_of(b.type, b.k), b.k));
+    widen_size(&z->scratch, kn->matmul_scratch_bytes(&a));
+    widen_size(&z->scratch, kn->matmul_scratch_bytes(&b));
+    widen(&z->rank, rank);
 }
 
 static struct sizes sizes_of(const struct hasten_model *m, const struct hasten_engine_settings *s)

@@ -16,27 +16,19 @@
 
 _Static_assert(PACKING_PIECE_BYTES <= PART_BYTES, "pieces of a part");
 
-/* The matrices of a layer that are packed. */
-#define LAYER_WEIGHTS 7
-static void layer_weights(struct layer *l, struct weight *out[LAYER_WEIGHTS])
-{
-    struct weight *const all[] = {&l->wq, &l->wk, &l->wv, &l->wo, &l->w_gate, &l->w_up, &l->w_down};
-    memcpy(out, all, sizeof all);
-}
-
 static size_t size_of(const struct weight *w)
 {
-    return w->type && w->n_rows > 0 ? packed_bytes(w) : 0;
+    return w->type ? packed_bytes(w) : 0;
 }
 
 /* Bytes of all that can be packed, and how many of these are padding. */
 static size_t total_of(const struct model_desc *d, size_t *padding)
 {
-    struct weight *w[LAYER_WEIGHTS];
+    const struct weight *w[LAYER_MATRICES];
     size_t total = size_of(&d->output), source = total ? (size_t)(d->output.n_rows * d->output.row_bytes) : 0;
     for (int32_t i = 0; i < d->n_layer; i++) {
-        layer_weights(&d->layers[i], w);
-        for (int j = 0; j < LAYER_WEIGHTS; j++) {
+        const int32_t n = layer_matrices(&d->layers[i], w);
+        for (int32_t j = 0; j < n; j++) {
             total += size_of(w[j]);
             source += size_of(w[j]) ? (size_t)(w[j]->n_rows * w[j]->row_bytes) : 0;
         }
@@ -102,16 +94,16 @@ hasten_status packing_open(struct hasten_engine *e, struct hasten_error *err)
     p->bytes = wanted(&e->settings) && !bound(e) ? total_of(d, &padding) : 0;
     if (!p->bytes || (st = has_room(p->bytes, &room, err)) || !room)
         return p->bytes ? st : HASTEN_OK;
-    p->item = mem_array((size_t)d->n_layer * LAYER_WEIGHTS + 1, sizeof *p->item);
+    p->item = mem_array((size_t)d->n_layer * LAYER_MATRICES + 1, sizeof *p->item);
     p->memory = mem_map(p->bytes);
     if (!p->item || !p->memory)
         return error_set(err, HASTEN_ERR_MEMORY,
                          "opening the engine: out of memory for %zu bytes of packed weights", p->bytes);
     for (int32_t i = 0; i < d->n_layer; i++) {
-        struct weight *w[LAYER_WEIGHTS];
-        layer_weights(&e->layers[i], w);
-        for (int j = 0; j < LAYER_WEIGHTS; j++)
-            add_weight(p, w[j], &at);
+        const struct weight *w[LAYER_MATRICES];
+        const int32_t n = layer_matrices(&e->layers[i], w);
+        for (int32_t j = 0; j < n; j++)
+            add_weight(p, (struct weight *)(uintptr_t)w[j], &at); /* of our own copy */
     }
     add_weight(p, &e->output, &at);
     return HASTEN_OK;
@@ -147,7 +139,7 @@ static size_t pack_piece(struct hasten_engine *e)
     model_stop_ahead(e->model); /* or it would bring back what is forgotten */
     const int64_t n_panels = (w->n_rows + PANEL_ROWS - 1) / PANEL_ROWS, left = n_panels - p->panel;
     struct piece piece = {.w = w, .dst = p->memory + p->item[p->next].at, .first = p->panel};
-    piece.panel_bytes = size_of(w) / (size_t)n_panels;
+    piece.panel_bytes = packed_panel_bytes(w);
     const int64_t fit = (int64_t)(PACKING_PIECE_BYTES / piece.panel_bytes) + 1, n = fit < left ? fit : left;
     pool_for(e->pool, n, 4, pack_panels, &piece);
     model_forget(e->model, w->data + p->panel * PANEL_ROWS * w->row_bytes,

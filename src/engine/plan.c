@@ -104,19 +104,7 @@ int64_t engine_kv_pages(const struct hasten_engine_settings *s)
     return (s->kv_positions + KV_PAGE - 1) / KV_PAGE + s->n_seq_max - 1;
 }
 
-static void widen(int64_t *to, int64_t v)
-{
-    if (v > *to)
-        *to = v;
-}
-
-static void widen_size(size_t *to, size_t v)
-{
-    if (v > *to)
-        *to = v;
-}
-
-static void widen_matrix(const struct kernels *k, const struct weight *w, struct widths *out)
+void widen_matrix(const struct kernels *k, const struct weight *w, struct widths *out)
 {
     const enum act_form f = k->form_of(w->type, w->k);
     widen_size(&out->act_row[f], k->act_row_bytes(f, w->k));
