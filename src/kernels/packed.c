@@ -52,17 +52,18 @@ size_t packed_tile_bytes(const struct quant_type *type, int64_t k)
     return round_up_64((size_t)(k / type->block) * (size_t)type->block_bytes * PANEL_ROWS);
 }
 
-size_t packed_panel_bytes(const struct packed_layout *l, const struct weight *w)
+size_t packed_panel_bytes(const struct weight *w)
 {
-    const int64_t whole = w->k / l->tile_k;
-    return (size_t)whole * packed_tile_bytes(w->type, l->tile_k) +
-           packed_tile_bytes(w->type, w->k - whole * l->tile_k);
+    const int64_t tile_k = packed_layout_of(w->type)->tile_k, whole = w->k / tile_k;
+    return (size_t)whole * packed_tile_bytes(w->type, tile_k) +
+           packed_tile_bytes(w->type, w->k - whole * tile_k);
 }
 
 size_t packed_bytes(const struct weight *w)
 {
-    const struct packed_layout *l = packed_layout_of(w->type);
-    return l ? (size_t)((w->n_rows + PANEL_ROWS - 1) / PANEL_ROWS) * packed_panel_bytes(l, w) : 0;
+    return packed_layout_of(w->type)
+               ? (size_t)((w->n_rows + PANEL_ROWS - 1) / PANEL_ROWS) * packed_panel_bytes(w)
+               : 0;
 }
 
 /* One piece of one block of 16 rows; returns the bytes written. */
@@ -106,7 +107,8 @@ static void pack_panel(const struct packed_layout *l, const struct weight *w, in
 void packed_make(const struct weight *w, int64_t begin, int64_t end, uint8_t *dst)
 {
     const struct packed_layout *l = packed_layout_of(w->type);
-    for (int64_t p = begin; p < end; p++, dst += packed_panel_bytes(l, w))
+    const size_t panel_bytes = packed_panel_bytes(w);
+    for (int64_t p = begin; p < end; p++, dst += panel_bytes)
         pack_panel(l, w, p, dst);
 }
 
@@ -117,7 +119,7 @@ void packed_block(const struct weight *w, int64_t r, int64_t b, uint8_t *dst)
                   in_tile = b % per_tile, left = n_blocks - (b - in_tile),
                   n = left < per_tile ? left : per_tile;
     const size_t row = (size_t)(r % PANEL_ROWS);
-    const uint8_t *at = w->packed + (size_t)(r / PANEL_ROWS) * packed_panel_bytes(l, w) +
+    const uint8_t *at = w->packed + (size_t)(r / PANEL_ROWS) * packed_panel_bytes(w) +
                         (size_t)(b / per_tile) * packed_tile_bytes(w->type, l->tile_k);
     for (int p = 0; p < PACKED_PIECES && l->piece[p].bytes; p++) {
         const size_t bytes = l->piece[p].bytes, unit = bytes == 2 ? 2 : 4;

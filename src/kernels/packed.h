@@ -27,9 +27,10 @@ struct packed_layout {
 /* NULL: weights of the type are not packed. */
 const struct packed_layout *packed_layout_of(const struct quant_type *type);
 
-/* Bytes of a tile of k values; of a panel; of the whole weight, 0 when its type has no layout. Multiples of 64. */
+/* Bytes of a tile of k values; of a panel; of the whole weight. Multiples of 64; the last is 0 when the type has no
+ * layout. */
 size_t packed_tile_bytes(const struct quant_type *type, int64_t k);
-size_t packed_panel_bytes(const struct packed_layout *l, const struct weight *w);
+size_t packed_panel_bytes(const struct weight *w);
 size_t packed_bytes(const struct weight *w);
 
 /* Row r once more as it stands in the file, block by block: block b (of row_bytes / block_bytes) to dst. */

@@ -106,8 +106,7 @@ static void check_packed(const struct kernels *set, const struct problem *p, con
     struct guarded got = output_new(p), packed = guard_new(bytes, 64), away = guard_new(1, 1);
     struct problem q = *p;
     packed_make(&p->w, 0, some, packed.data);
-    packed_make(&p->w, some, panels,
-                packed.data + (size_t)some * packed_panel_bytes(packed_layout_of(p->w.type), &p->w));
+    packed_make(&p->w, some, panels, packed.data + (size_t)some * packed_panel_bytes(&p->w));
     q.w.packed = packed.data;
     q.w.data = away.data;
     run(set, &q, 0, p->n, 0, rows, (float *)(void *)got.data);

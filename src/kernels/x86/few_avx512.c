@@ -69,15 +69,6 @@ struct words_32 {
 };
 #define NO_WORD 0xff
 
-/* Bits 4 j .. 4 j + 3 of each row's word as 16 in the bytes of a row. */
-MATH_INLINE __m512i fifth_bits(__m512i words, int j)
-{
-    const __m512i index = _mm512_add_epi8(_mm512_set4_epi32(0x0c0c0c0c, 0x08080808, 0x04040404, 0),
-                                          _mm512_set1_epi8((char)(j / 2)));
-    const __m512i bit = _mm512_set1_epi32(j % 2 ? (int)0x80402010u : 0x08040201);
-    return _mm512_maskz_set1_epi8(_mm512_test_epi8_mask(_mm512_shuffle_epi8(words, index), bit), 16);
-}
-
 /* Block b: its 8 vectors of quants times the columns. */
 MATH_INLINE void dots_32(int n_panels, int n, struct words_32 w, int b, const struct few *f, dots first,
                          dots second)
@@ -95,8 +86,8 @@ MATH_INLINE void dots_32(int n_panels, int n, struct words_32 w, int b, const st
             up[p] = w.nibbles ? high_nibbles(v)
                               : _mm512_xor_si512(take(f, p, b * w.n + w.q + j + 4), _mm512_set1_epi8(-128));
             if (w.high != NO_WORD) {
-                low[p] = _mm512_or_si512(low[p], fifth_bits(high[p], j));
-                up[p] = _mm512_or_si512(up[p], fifth_bits(high[p], j + 4));
+                low[p] = with_fifth_bits(low[p], high[p], j);
+                up[p] = with_fifth_bits(up[p], high[p], j + 4);
             }
         }
         add_dots(n_panels, n, b * 8 + j, low, f, first);
@@ -432,8 +423,7 @@ MATH_INLINE void enter_tile(struct few *f, const struct packed_panels *w, int n_
     } while (0)
 
 #define FEW(name, BODY, tile_values, x_step)                                                                 \
-    void few_##name##_avx512(const struct packed_panels *w, int n_panels, int64_t k, const uint8_t *x,       \
-                             size_t stride, int64_t n, void *tiles, struct sums *s)                          \
+    DECLARE_FEW(name)                                                                                        \
     {                                                                                                        \
         struct few f = {.src = w->at, .panel_bytes = w->panel_bytes, .t = tiles, .s = s};                    \
         for (int64_t c = 0; c < COLUMN_GROUP; c++) /* a third column without a fourth is done twice */       \

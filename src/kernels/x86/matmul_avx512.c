@@ -86,7 +86,7 @@ static struct operand operand_of(const struct panel_format *f, const struct weig
 {
     struct operand o = {.f = f, .w = w};
     if (w->packed) {
-        o.panel_bytes = packed_panel_bytes(packed_layout_of(w->type), w);
+        o.panel_bytes = packed_panel_bytes(w);
         o.packed_tile_bytes = packed_tile_bytes(w->type, tile_k(f));
     }
     return o;

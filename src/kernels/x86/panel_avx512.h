@@ -92,11 +92,11 @@ struct panel_format {
     few_fn few;
 };
 
+#define DECLARE_UNPACK_ROWS(name)                                                                            \
+    void unpack_##name##_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile)
 #define DECLARE_UNPACK(name)                                                                                 \
-    void unpack_##name##_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead,            \
-                                void *tile);                                                                 \
-    void unpack_##name##_packed_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead,     \
-                                       void *tile)
+    DECLARE_UNPACK_ROWS(name);                                                                               \
+    DECLARE_UNPACK_ROWS(name##_packed)
 DECLARE_UNPACK(f32);
 DECLARE_UNPACK(f16);
 DECLARE_UNPACK(bf16);
@@ -111,19 +111,19 @@ DECLARE_UNPACK(q4_k);
 DECLARE_UNPACK(q5_k);
 DECLARE_UNPACK(q6_k);
 /* unpack_iq_avx512.c */
-void unpack_iq4_nl_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile);
-void unpack_iq4_xs_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile);
-void unpack_mxfp4_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile);
-void unpack_nvfp4_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile);
-void unpack_iq2_xxs_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile);
-void unpack_iq2_xs_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile);
-void unpack_iq2_s_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile);
-void unpack_iq3_xxs_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile);
-void unpack_iq3_s_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile);
-void unpack_iq1_s_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile);
-void unpack_iq1_m_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile);
-void unpack_tq1_0_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile);
-void unpack_tq2_0_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile);
+DECLARE_UNPACK_ROWS(iq4_nl);
+DECLARE_UNPACK_ROWS(iq4_xs);
+DECLARE_UNPACK_ROWS(mxfp4);
+DECLARE_UNPACK_ROWS(nvfp4);
+DECLARE_UNPACK_ROWS(iq2_xxs);
+DECLARE_UNPACK_ROWS(iq2_xs);
+DECLARE_UNPACK_ROWS(iq2_s);
+DECLARE_UNPACK_ROWS(iq3_xxs);
+DECLARE_UNPACK_ROWS(iq3_s);
+DECLARE_UNPACK_ROWS(iq1_s);
+DECLARE_UNPACK_ROWS(iq1_m);
+DECLARE_UNPACK_ROWS(tq1_0);
+DECLARE_UNPACK_ROWS(tq2_0);
 
 #define DECLARE_MULTIPLY(name)                                                                               \
     void name##_avx512(const void *tiles, int n_panels, int64_t k, const uint8_t *x, size_t stride,          \

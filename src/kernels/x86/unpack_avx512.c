@@ -6,13 +6,11 @@
 
 /* Defines both forms of unpacking: unpack_<name>(packed, src, stride, k, ahead, tile) from the file and packed. */
 #define UNPACK(name)                                                                                         \
-    void unpack_##name##_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead,            \
-                                void *tile)                                                                  \
+    DECLARE_UNPACK_ROWS(name)                                                                                \
     {                                                                                                        \
         unpack_##name(false, src, stride, k, ahead, tile);                                                   \
     }                                                                                                        \
-    void unpack_##name##_packed_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead,     \
-                                       void *tile)                                                           \
+    DECLARE_UNPACK_ROWS(name##_packed)                                                                       \
     {                                                                                                        \
         unpack_##name(true, src, stride, k, ahead, tile);                                                    \
     }
@@ -44,8 +42,11 @@ MATH_INLINE void quants_32(struct block_32 f, struct source s, struct ahead ahea
         q[j + 4] = high_nibbles(q[j]);
         q[j] = low_nibbles(q[j]);
     }
-    if (f.high)
-        add_fifth_bits(load_word(s, f.high), q);
+    if (f.high) {
+        const __m512i words = load_word(s, f.high);
+        for (int j = 0; j < 8; j++)
+            q[j] = with_fifth_bits(q[j], words, j);
+    }
 }
 
 MATH_INLINE void unpack_32(struct block_32 f, bool packed, const uint8_t *src, size_t stride, int64_t k,

@@ -18,9 +18,6 @@
 #define UNROLL _Pragma("GCC unroll 16")
 #endif
 
-#define UNPACK(name)                                                                                         \
-    void unpack_##name##_avx512(const uint8_t *src, size_t stride, int64_t k, struct ahead ahead, void *tile)
-
 /* ---- pieces ------------------------------------------------------------------------------------ */
 
 MATH_INLINE struct source rows_at(const uint8_t *src, size_t stride)
@@ -123,7 +120,7 @@ MATH_INLINE void store_eight(uint8_t (*q)[64], __m512i entry, __m512i signs, int
     _mm512_store_si512(q[1], _mm512_mask_sub_epi8(high, minus_high, both, high));
 }
 
-UNPACK(iq2_xxs)
+DECLARE_UNPACK_ROWS(iq2_xxs)
 {
     struct tile_q8 *t = tile;
     (void)k;
@@ -155,7 +152,7 @@ MATH_INLINE void store_nibble_scales(struct tile_q8 *t, const uint8_t *src, size
     }
 }
 
-UNPACK(iq2_xs)
+DECLARE_UNPACK_ROWS(iq2_xs)
 {
     struct tile_q8 *t = tile;
     (void)k;
@@ -181,7 +178,7 @@ UNPACK(iq2_xs)
     store_d(t, first_d(src, stride), 0.125f);
 }
 
-UNPACK(iq2_s)
+DECLARE_UNPACK_ROWS(iq2_s)
 {
     struct tile_q8 *t = tile;
     (void)k;
@@ -204,7 +201,7 @@ UNPACK(iq2_s)
 
 /* ---- IQ3: entries of four values ----------------------------------------------------------------- */
 
-UNPACK(iq3_xxs)
+DECLARE_UNPACK_ROWS(iq3_xxs)
 {
     const __m512i offset = _mm512_set1_epi8(IQ_OFFSET);
     struct tile_q8 *t = tile;
@@ -240,7 +237,7 @@ UNPACK(iq3_xxs)
     store_d(t, first_d(src, stride), 0.25f);
 }
 
-UNPACK(iq3_s)
+DECLARE_UNPACK_ROWS(iq3_s)
 {
     const __m512i seven = _mm512_set1_epi8(7), fifteen = _mm512_set1_epi8(15), eight = _mm512_set1_epi8(8);
     const __m512i scales = gather_word(src + 106, stride), low = _mm512_set1_epi32(0xffff);
@@ -311,7 +308,7 @@ MATH_INLINE void finish_iq1(struct tile_q8 *t, __m512 d)
     store_d(t, d, 0.125f);
 }
 
-UNPACK(iq1_s)
+DECLARE_UNPACK_ROWS(iq1_s)
 {
     struct tile_q8 *t = tile;
     __m512i high[4];
@@ -338,7 +335,7 @@ UNPACK(iq1_s)
     finish_iq1(t, first_d(src, stride));
 }
 
-UNPACK(iq1_m)
+DECLARE_UNPACK_ROWS(iq1_m)
 {
     struct tile_q8 *t = tile;
     const __m512i scales[2] = {gather_word(src + 48, stride), gather_word(src + 52, stride)};
@@ -380,7 +377,7 @@ MATH_INLINE void store_nibbles(uint8_t (*q)[64], const __m512i v[4], __m512i val
     }
 }
 
-UNPACK(iq4_nl)
+DECLARE_UNPACK_ROWS(iq4_nl)
 {
     const __m512i values = sixteen(iq4_values, 128);
     struct tile_q8 *t = tile;
@@ -392,7 +389,7 @@ UNPACK(iq4_nl)
     }
 }
 
-UNPACK(iq4_xs)
+DECLARE_UNPACK_ROWS(iq4_xs)
 {
     const __m512i values = sixteen(iq4_values, 128), bias = _mm512_set1_epi32(32);
     const __m512i head = gather_word(src, stride), low = gather_word(src + 4, stride);
@@ -425,7 +422,7 @@ MATH_INLINE __m512 halves_of_e8m0(__m512i e)
     return _mm512_castsi512_ps(_mm512_mask_sllv_epi32(normal, small, _mm512_set1_epi32(0x200000), e));
 }
 
-UNPACK(mxfp4)
+DECLARE_UNPACK_ROWS(mxfp4)
 {
     const __m512i values = sixteen(e2m1_values, 16);
     struct tile_q8 *t = tile;
@@ -450,7 +447,7 @@ MATH_INLINE __m512 halves_of_ue4m3(__m512i x)
 }
 
 /* Scales of the first and the second half of each 32: d and m. */
-UNPACK(nvfp4)
+DECLARE_UNPACK_ROWS(nvfp4)
 {
     const __m512i values = sixteen(e2m1_values, 12);
     struct tile_q8 *t = tile;
@@ -487,7 +484,7 @@ MATH_INLINE __m512i next_digit(__m512i *v)
     return digit;
 }
 
-UNPACK(tq1_0)
+DECLARE_UNPACK_ROWS(tq1_0)
 {
     struct tile_q8 *t = tile;
     __m512i v[13];
@@ -505,7 +502,7 @@ UNPACK(tq1_0)
     store_d(t, f16_high(gather_word(src + 50, stride)), 1.0f);
 }
 
-UNPACK(tq2_0)
+DECLARE_UNPACK_ROWS(tq2_0)
 {
     const __m512i base = _mm512_set1_epi8(123);
     struct tile_q8 *t = tile;

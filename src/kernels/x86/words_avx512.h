@@ -135,20 +135,14 @@ MATH_INLINE __m512i or_masked(__m512i a, __m512i b, __m512i mask)
 
 /* ---- 32-blocks --------------------------------------------------------------------------------- */
 
-/* Adds bit 4: bit 4 j + b of each row's word belongs to byte b of vector j. */
-MATH_INLINE void add_fifth_bits(__m512i words, __m512i q[8])
+/* Adds bit 4 to vector j of a 32-block: bit 4 j + b of each row's word belongs to byte b. */
+MATH_INLINE __m512i with_fifth_bits(__m512i q, __m512i words, int j)
 {
-    const __m512i fifth = _mm512_set1_epi8(16);
-    const __m512i bit_even = _mm512_set1_epi32(0x08040201), bit_odd = _mm512_set1_epi32((int)0x80402010u);
-    for (int byte = 0; byte < 4; byte++) {
-        const __m512i index = _mm512_add_epi8(_mm512_set4_epi32(0x0c0c0c0c, 0x08080808, 0x04040404, 0),
-                                              _mm512_set1_epi8((char)byte));
-        const __m512i spread = _mm512_shuffle_epi8(words, index);
-        q[2 * byte] =
-            _mm512_mask_add_epi8(q[2 * byte], _mm512_test_epi8_mask(spread, bit_even), q[2 * byte], fifth);
-        q[2 * byte + 1] = _mm512_mask_add_epi8(q[2 * byte + 1], _mm512_test_epi8_mask(spread, bit_odd),
-                                               q[2 * byte + 1], fifth);
-    }
+    const __m512i index = _mm512_add_epi8(_mm512_set4_epi32(0x0c0c0c0c, 0x08080808, 0x04040404, 0),
+                                          _mm512_set1_epi8((char)(j / 2)));
+    const __m512i bit = _mm512_set1_epi32(j % 2 ? (int)0x80402010u : 0x08040201);
+    const __mmask64 set = _mm512_test_epi8_mask(_mm512_shuffle_epi8(words, index), bit);
+    return _mm512_mask_add_epi8(q, set, q, _mm512_set1_epi8(16));
 }
 
 /* ---- 256-blocks -------------------------------------------------------------------------------- */
