@@ -25,22 +25,18 @@ from the engine. Norms, activations and the int8 rounding are those of reference
                 logits at position p are those of the last row of a sequence of p + 1 tokens.
 """
 import numpy as np
-from gguf import GGUFReader
-from gguf.quants import dequantize
 
-from reference import FLOATS, K_FORMATS, gelu_tanh, log_softmax, rms_norm, round_int8, silu
+from reference import gelu_tanh, log_softmax, rms_norm, silu
+from weights import Weights
 
 ARCHS = ("llama", "qwen2", "qwen3", "gemma2", "phi3")
 
 
-class Dense:
+class Dense(Weights):
+    LAW = "dense"
+
     def __init__(self, path, act="float"):
-        reader = GGUFReader(path)
-        self.fields = reader.fields
-        self.tensors = {t.name: t for t in reader.tensors}
-        self.decoded = {}  # name -> what weight() returned
-        self.act = act
-        self.arch = self.fields["general.architecture"].contents()
+        super().__init__(path, act)
         if self.arch not in ARCHS:
             raise SystemExit(f"dense: {path}: architecture {self.arch} (expected one of {', '.join(ARCHS)})")
         self.n_layer = self.key("block_count")
@@ -52,29 +48,6 @@ class Dense:
         self.eps = float(np.float32(self.key("attention.layer_norm_rms_epsilon")))
         self.window = self.key("attention.sliding_window", 0)
         self.n_vocab = int(self.tensors["token_embd.weight"].shape[1])
-
-    def key(self, name, default=None):
-        field = self.fields.get(f"{self.arch}.{name}")
-        if field is None and default is None:
-            raise SystemExit(f"dense: {self.arch}.{name} is missing")
-        return default if field is None else field.contents()
-
-    # ---- weights -----------------------------------------------------------------------------------
-
-    def weight(self, name):
-        if name not in self.decoded:
-            t = self.tensors[name]
-            self.decoded[name] = dequantize(t.data, t.tensor_type).astype(np.float64), t.tensor_type.name
-        return self.decoded[name]
-
-    def vector(self, name):
-        return self.weight(name)[0].reshape(-1) if name in self.tensors else 0.0
-
-    def product(self, name, x):
-        w, kind = self.weight(f"{name}.weight")
-        if self.act == "int8" and kind not in FLOATS:
-            x = round_int8(x, 256 if kind in K_FORMATS else 32)
-        return x @ w.T + self.vector(f"{name}.bias")
 
     # ---- rotation ----------------------------------------------------------------------------------
 

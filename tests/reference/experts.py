@@ -19,23 +19,19 @@ Does not own: judging (check_experts.py).
                 ends of the ramp to whole i (`truncate: false`).
 """
 import numpy as np
-from gguf import GGUFReader
-from gguf.quants import dequantize
 
-from reference import FLOATS, K_FORMATS, log_softmax, rms_norm, round_int8, silu
+from reference import log_softmax, rms_norm, silu
+from weights import Weights
 
 ARCHS = ("llama", "qwen3moe", "gpt-oss")
 ALPHA, LIMIT = 1.702, 7.0
 
 
-class Experts:
+class Experts(Weights):
+    LAW = "experts"
+
     def __init__(self, path, act="float"):
-        reader = GGUFReader(path)
-        self.fields = reader.fields
-        self.tensors = {t.name: t for t in reader.tensors}
-        self.decoded = {}  # name -> what weight() returned
-        self.act = act
-        self.arch = self.fields["general.architecture"].contents()
+        super().__init__(path, act)
         if self.arch not in ARCHS or not self.key("expert_count", 0):
             raise SystemExit(f"experts: {path}: architecture {self.arch}, {self.key('expert_count', 0)} experts "
                              f"(expected one of {', '.join(ARCHS)} with experts)")
@@ -48,32 +44,7 @@ class Experts:
         self.n_used = self.key("expert_used_count")
         self.frequencies, self.concentration = self.rotation()
 
-    def key(self, name, default=None):
-        field = self.fields.get(f"{self.arch}.{name}")
-        if field is None and default is None:
-            raise SystemExit(f"experts: {self.arch}.{name} is missing")
-        return default if field is None else field.contents()
-
     # ---- weights -----------------------------------------------------------------------------------
-
-    def weight(self, name):
-        if name not in self.decoded:
-            t = self.tensors[name]
-            self.decoded[name] = dequantize(t.data, t.tensor_type).astype(np.float64), t.tensor_type.name
-        return self.decoded[name]
-
-    def vector(self, name):
-        return self.weight(name)[0].reshape(-1) if name in self.tensors else 0.0
-
-    def rounded(self, x, kind):
-        """The input of a product as the engine's default arithmetic rounds it."""
-        if self.act != "int8" or kind in FLOATS:
-            return x
-        return round_int8(x, 256 if kind in K_FORMATS else 32)
-
-    def product(self, name, x):
-        w, kind = self.weight(f"{name}.weight")
-        return self.rounded(x, kind) @ w.T + self.vector(f"{name}.bias")
 
     def expert_product(self, layer, part, e, x):
         single = f"blk.{layer}.{part}.{e}.weight"

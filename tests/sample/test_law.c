@@ -1,5 +1,6 @@
 /* The sampler law: each filter against tables worked out by hand, the whole against the naive sampler, errors
  * and hostile rows. */
+#include "sample_test.h"
 #include "naive.h"
 #include "base/rng.h"
 #include <math.h>
@@ -16,17 +17,6 @@ static uint32_t next(uint64_t *s) /* splitmix64, for test data only */
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
     z = (z ^ z >> 27) * 0x94d049bb133111ebull;
     return (uint32_t)(z >> 32);
-}
-
-static struct sampler_settings plain(void)
-{
-    struct sampler_settings s;
-    sampler_default_settings(&s);
-    s.temperature = 1;
-    s.top_k = 0;
-    s.top_p = 1;
-    s.min_p = 0;
-    return s;
 }
 
 /* The set of tokens that 4,000 positions choose, as a bit mask (small vocabularies). */

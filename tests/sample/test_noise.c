@@ -1,4 +1,5 @@
 /* The noise: its layout, its distribution through the sampler, what it depends on, and what sampling costs. */
+#include "sample_test.h"
 #include "naive.h"
 #include "base/clock.h"
 #include "sample/noise.h"
@@ -9,17 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
-
-static struct sampler_settings plain(void)
-{
-    struct sampler_settings s;
-    sampler_default_settings(&s);
-    s.temperature = 1;
-    s.top_k = 0;
-    s.top_p = 1;
-    s.min_p = 0;
-    return s;
-}
 
 /* The documented layout, written out again. */
 static void layout(void **state)

@@ -1,5 +1,6 @@
 /* Typical, XTC, DRY and mirostat against tables worked out by hand, and what mirostat's memory does when its sequence
  * is forked, cut, or goes on with other tokens. */
+#include "sample_test.h"
 #include "naive.h"
 #include "base/mem.h"
 #include "sample/noise.h"
@@ -12,17 +13,6 @@
 #include <cmocka.h>
 
 static struct hasten_error err;
-
-static struct sampler_settings plain(void)
-{
-    struct sampler_settings s;
-    sampler_default_settings(&s);
-    s.temperature = 1;
-    s.top_k = 0;
-    s.top_p = 1;
-    s.min_p = 0;
-    return s;
-}
 
 static struct sampler *opened(int32_t n)
 {
