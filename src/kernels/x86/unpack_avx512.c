@@ -4,17 +4,6 @@
  * formats/quant.c, ref/twin_blocks.c. */
 #include "kernels/x86/words_avx512.h"
 
-/* Defines both forms of unpacking: unpack_<name>(packed, src, stride, k, ahead, tile) from the file and packed. */
-#define UNPACK(name)                                                                                         \
-    DECLARE_UNPACK_ROWS(name)                                                                                \
-    {                                                                                                        \
-        unpack_##name(false, src, stride, k, ahead, tile);                                                   \
-    }                                                                                                        \
-    DECLARE_UNPACK_ROWS(name##_packed)                                                                       \
-    {                                                                                                        \
-        unpack_##name(true, src, stride, k, ahead, tile);                                                    \
-    }
-
 MATH_INLINE void store_32(struct tile_q8 *t, int64_t b, const __m512i q[8], __m512 d)
 {
     for (int j = 0; j < 8; j++)

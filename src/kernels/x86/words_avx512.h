@@ -276,4 +276,15 @@ MATH_INLINE __m512i q3_quants(__m512i bytes, int group, __m512i high, int bit, s
     return _mm512_add_epi8(_mm512_mullo_epi16(_mm512_xor_si512(q, s.flip), s.size), s.base);
 }
 
+/* Defines both forms of unpacking: unpack_<name>(packed, src, stride, k, ahead, tile) from the file and packed. */
+#define UNPACK(name)                                                                                         \
+    DECLARE_UNPACK_ROWS(name)                                                                                \
+    {                                                                                                        \
+        unpack_##name(false, src, stride, k, ahead, tile);                                                   \
+    }                                                                                                        \
+    DECLARE_UNPACK_ROWS(name##_packed)                                                                       \
+    {                                                                                                        \
+        unpack_##name(true, src, stride, k, ahead, tile);                                                    \
+    }
+
 #endif
