@@ -126,6 +126,15 @@ struct hasten_lora_use {
     float scale; /* finite */
 };
 
+/* ---- methods ------------------------------------------------------------------------------------------ */
+
+/* A method and its knobs: stage "attend", spec "quest:budget=0.125,page=16". `hasten methods` lists them; an unknown
+ * name, a bad value, and methods that do not go together are HASTEN_ERR_USAGE when an engine is planned or opened. */
+struct hasten_method_use {
+    const char *stage, *spec;
+    const void *method; /* NULL; inside: a struct method that is not in the list, spec being its knobs */
+};
+
 /* ---- engine ------------------------------------------------------------------------------------------- */
 
 enum hasten_kv_type {
@@ -150,6 +159,9 @@ struct hasten_engine_settings {
     /* n_loras adapters (0..64), added in this order to every row of every sequence; copied when the engine is opened. */
     const struct hasten_lora_use *loras;
     int32_t n_loras;
+    /* n_methods methods (0..64) that the engine runs with; copied when the engine is opened. */
+    const struct hasten_method_use *methods;
+    int32_t n_methods;
     bool poison; /* fill freed KV pages with NaN (tests) */
 };
 /* Always begin with this: the fields' defaults. */
@@ -162,6 +174,7 @@ struct hasten_plan {
     uint64_t kv_bytes;      /* pool of KV pages with its tables */
     uint64_t compute_bytes; /* activations, logits, scratch of the workers */
     uint64_t base_bytes;    /* vocabulary, tables, program, stacks */
+    uint64_t method_bytes;  /* of methods: their tables and what they keep for each sequence */
     uint64_t
         packed_bytes; /* of the file's, to be packed: moved to memory of the engine, not in total again */
     uint64_t total_bytes;
@@ -191,6 +204,10 @@ hasten_status hasten_seq_fork(struct hasten_seq *src, int32_t n_keep, struct has
 /* Cuts back to n_keep positions: the exact inverse of having appended more. HASTEN_ERR_USAGE: n_keep is not 0 to the
  * length. Pages that nobody else shares go back to the pool. */
 hasten_status hasten_seq_truncate(struct hasten_seq *s, int32_t n_keep, struct hasten_error *err);
+/* Says that the first n positions are (or will be) a prompt, before they are appended; -1: nothing is known. Methods
+ * may read prompts and answers differently; without methods it changes nothing. A fork inherits it. HASTEN_ERR_USAGE:
+ * n is below -1. */
+hasten_status hasten_seq_announce(struct hasten_seq *s, int32_t n, struct hasten_error *err);
 void hasten_seq_close(struct hasten_seq *s);           /* NULL is fine; its pages go back to the pool */
 int32_t hasten_seq_length(const struct hasten_seq *s); /* positions held */
 const int32_t *hasten_seq_tokens(const struct hasten_seq *s); /* [length], until the sequence is closed */
@@ -252,6 +269,8 @@ struct hasten_counters {
     uint64_t head_rows;    /* rows of logits computed */
     uint64_t weight_bytes; /* bytes of weights read by matrix products (each weight once a pass) */
     uint64_t kv_pages_used, kv_pages_total;
+    /* Under a method of the stage attend: pages that rows would have read of each layer and KV head, and did. */
+    uint64_t attend_pages_all, attend_pages_read;
 };
 void hasten_engine_counters(const struct hasten_engine *e, struct hasten_counters *out);
 

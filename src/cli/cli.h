@@ -145,6 +145,7 @@ int cmd_config(const struct command *c, int argc, char **argv);
 int cmd_completion(const struct command *c, int argc, char **argv);
 int cmd_list(const struct command *c, int argc, char **argv);
 int cmd_rm(const struct command *c, int argc, char **argv);
+int cmd_methods(const struct command *c, int argc, char **argv);
 int cmd_doctor(const struct command *c, int argc, char **argv);
 
 #endif

@@ -117,9 +117,10 @@ int cmd_bench(const struct command *c, int argc, char **argv)
                                      .n = sizeof bench_defs / sizeof *bench_defs,
                                      .dst = &a,
                                      .exclusive = "roofline kernels breakdown"},
-                                    model_group(&a.model)};
+                                    model_group(&a.model),
+                                    methods_group(&a.model.methods)};
     struct option_positionals pos;
-    int rc = command_parse(c, &a.ui, groups, 3, 1, argc, argv, &pos);
+    int rc = command_parse(c, &a.ui, groups, 4, 1, argc, argv, &pos);
     if (rc >= 0)
         return rc;
     if ((a.roofline || a.kernels) && (pos.n > 0 || option_on_line(&groups[2], "model")))
@@ -129,6 +130,6 @@ int cmd_bench(const struct command *c, int argc, char **argv)
         rc = run_mode(&a, &groups[2], &pos);
         interrupt_disarm();
     }
-    options_free(groups, 3);
+    options_free(groups, 4);
     return rc;
 }

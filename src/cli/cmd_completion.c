@@ -49,7 +49,7 @@ static void print_words(const char *bars, const char *between)
 {
     const char *at = bars, *c = NULL;
     bool first = true;
-    for (size_t n; (n = option_choice(&at, &c)) > 0; first = false)
+    for (size_t n; (n = value_choice_next(&at, &c)) > 0; first = false)
         printf("%s%.*s", first ? "" : between, (int)n, c);
 }
 

@@ -42,7 +42,7 @@ static json_t *choice_json(const struct option_def *d, int index)
     const char *at = d->arg, *c = NULL;
     size_t n = 0;
     for (int i = 0; i <= index; i++)
-        n = option_choice(&at, &c);
+        n = value_choice_next(&at, &c);
     return json_stringn(c ? c : "", n);
 }
 

@@ -272,13 +272,14 @@ int cmd_eval(const struct command *c, int argc, char **argv)
     struct option_group groups[] = {
         ui_group(&a.ui),
         {.title = "Evaluation:", .defs = eval_defs, .n = 5, .dst = &a, .exclusive = "ppl ids"},
-        model_group(&a.model)};
+        model_group(&a.model),
+        methods_group(&a.model.methods)};
     const char *model;
-    int rc = command_parse_model(c, &a.ui, groups, 3, &a.model, argc, argv, &model);
+    int rc = command_parse_model(c, &a.ui, groups, 4, &a.model, argc, argv, &model);
     if (rc >= 0)
         return rc;
     rc = a.ppl || a.ids ? eval(&a, groups, model)
                         : cli_usage(c, "nothing to evaluate (expected --ppl FILE or --ids FILE)");
-    options_free(groups, 3);
+    options_free(groups, 4);
     return rc;
 }

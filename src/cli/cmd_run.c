@@ -196,12 +196,13 @@ int cmd_run(const struct command *c, int argc, char **argv)
                                      .dst = &a,
                                      .exclusive = "prompt file turns|raw system"},
                                     model_group(&a.model),
-                                    sample_group(&a.sample)};
+                                    sample_group(&a.sample),
+                                    methods_group(&a.model.methods)};
     struct option_positionals pos;
-    int rc = command_parse(c, &a.ui, groups, 4, 1, argc, argv, &pos);
+    int rc = command_parse(c, &a.ui, groups, 5, 1, argc, argv, &pos);
     if (rc >= 0)
         return rc;
     rc = run(&a, groups, &pos);
-    options_free(groups, 4);
+    options_free(groups, 5);
     return rc;
 }

@@ -72,6 +72,10 @@ static const struct command commands[] = {
     {"doctor", "", "what this machine can do, and what Hasten makes of it",
      "HASTEN_CPU (plain; avx2 or avx512; on ARM neon) bounds the instructions that any command uses.\n",
      cmd_doctor, NULL},
+    {"methods", "[NAME] [--pairs]", "the methods of acceleration, or what one of them is",
+     "Each method has a stage, which is also the option that chooses it: --attend quest:budget=0.125. Its guarantee says\n"
+     "whether answers stay the same bits, the same law, or differ, and with respect to what.\n",
+     cmd_methods, NULL},
     {"config", "[COMMAND [OPTIONS]]", "every option's value and where it came from",
      "The sources in their order: command line, environment (HASTEN_<OPTION>), profile, default. COMMAND comes first;\n"
      "what follows is read as that command would read it, and the command does not run. Without one: all commands.\n"

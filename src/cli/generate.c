@@ -51,6 +51,7 @@ static hasten_status prefill(struct session *s, const struct tokens *ids, struct
     hasten_status st = keep < have ? hasten_seq_truncate(s->seq, keep, err) : HASTEN_OK;
     sampler_memory_truncate(pick->law->memory, keep);
     uint64_t t0 = clock_now_ns();
+    st = st ? st : hasten_seq_announce(s->seq, n, err);
     out->cached_n = keep;
     out->prompt_n = n;
     for (int32_t at = keep; at < n && !st;) {
@@ -228,9 +229,10 @@ json_t *answer_json(const struct session *s, const struct sampling *law, const s
                                 "prompt_ms", a->prompt_ms, "predicted_n", (int)a->predicted_n, "predicted_ms",
                                 a->predicted_ms, "cached_n", (int)a->cached_n);
     json_t *v =
-        json_pack("{s:o, s:o, s:s, s:I, s:o, s:[]}", "text",
+        json_pack("{s:o, s:o, s:s, s:I, s:o}", "text",
                   json_bytes(a->text.data ? a->text.data : "", a->text.len), "tokens", ids, "finish_reason",
-                  names[a->finish], "seed", (json_int_t)law->settings.seed, "timings", timings, "methods");
+                  names[a->finish], "seed", (json_int_t)law->settings.seed, "timings", timings);
+    json_put(&v, "methods", methods_json(&s->settings));
     if (law->logprobs)
         json_put(&v, "logprobs", logprobs_json(s, law, a));
     return v;

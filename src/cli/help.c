@@ -79,7 +79,7 @@ static json_t *choices_json(const struct option_def *d)
 {
     json_t *list = json_array();
     const char *at = d->arg, *c = NULL;
-    for (size_t n; (n = option_choice(&at, &c)) > 0;)
+    for (size_t n; (n = value_choice_next(&at, &c)) > 0;)
         json_add(&list, json_stringn(c, n));
     return list;
 }

@@ -61,87 +61,16 @@ static hasten_status parse_bounded_duration(const struct option_def *d, const ch
     return st;
 }
 
-static hasten_status parse_flag(const char *text, bool *out, struct hasten_error *err)
-{
-    static const char *const yes[] = {"1", "true", "yes", "on"}, *const no[] = {"0", "false", "no", "off"};
-    for (int i = 0; i < 4; i++) {
-        if (strcmp(text, yes[i]) == 0 || strcmp(text, no[i]) == 0) {
-            *out = strcmp(text, yes[i]) == 0;
-            return HASTEN_OK;
-        }
-    }
-    return error_set(err, HASTEN_ERR_USAGE, "'%s' (expected yes or no)", text);
-}
-
-/* strtol and its kin skip blanks in front; a value has none on either side. */
-static bool starts_blank(const char *text)
-{
-    return isspace((unsigned char)text[0]);
-}
-
-static hasten_status parse_int(const struct option_def *d, const char *text, int32_t *out,
-                               struct hasten_error *err)
-{
-    char *end;
-    errno = 0;
-    long long x = strtoll(text, &end, 10);
-    if (starts_blank(text) || end == text || *end || errno || (double)x < d->lo || (double)x > d->hi)
-        return error_set(err, HASTEN_ERR_USAGE, "'%s' (expected an integer from %.0f to %.0f)", text, d->lo,
-                         d->hi);
-    *out = (int32_t)x;
-    return HASTEN_OK;
-}
-
-static hasten_status parse_float(const struct option_def *d, const char *text, float *out,
-                                 struct hasten_error *err)
-{
-    char *end;
-    errno = 0;
-    double x = strtod(text, &end);
-    if (starts_blank(text) || end == text || *end || !isfinite(x) || x < d->lo || x > d->hi)
-        return error_set(err, HASTEN_ERR_USAGE,
-                         d->lo == OPT_ABOVE_ZERO ? "'%s' (expected a number above %g, at most %g)"
-                                                 : "'%s' (expected a number from %g to %g)",
-                         text, d->lo == OPT_ABOVE_ZERO ? 0 : d->lo, d->hi);
-    *out = (float)x;
-    return HASTEN_OK;
-}
-
 static hasten_status parse_seed(const char *text, uint64_t *out, struct hasten_error *err)
 {
     char *end;
     errno = 0;
     unsigned long long x = strtoull(text, &end, 0);
-    if (starts_blank(text) || end == text || *end || errno || text[0] == '-' || x > INT64_MAX)
+    if (value_starts_blank(text) || end == text || *end || errno || text[0] == '-' || x > INT64_MAX)
         return error_set(err, HASTEN_ERR_USAGE, "'%s' (expected an integer from 0 to 9223372036854775807)",
                          text);
     *out = x;
     return HASTEN_OK;
-}
-
-static hasten_status parse_choice(const struct option_def *d, const char *text, int *out,
-                                  struct hasten_error *err)
-{
-    const char *at = d->arg, *c = NULL, *names[32];
-    char text_of[32][32];
-    size_t n;
-    int index = 0;
-    for (; (n = option_choice(&at, &c)) > 0; index++) {
-        if (strlen(text) == n && memcmp(c, text, n) == 0) {
-            *out = index;
-            return HASTEN_OK;
-        }
-        if (index < 32 && n < sizeof text_of[0]) {
-            memcpy(text_of[index], c, n);
-            text_of[index][n] = 0;
-            names[index] = text_of[index];
-        }
-    }
-    const char *near = index <= 32 ? nearest_word(text, names, index) : NULL;
-    return error_set(err, HASTEN_ERR_USAGE,
-                     near ? "unknown value '%s' (expected %s; did you mean %s?)"
-                          : "unknown value '%s' (expected %s)",
-                     text, d->arg, near);
 }
 
 static hasten_status list_push(struct option_list *l, const char *text, struct hasten_error *err)
@@ -161,19 +90,19 @@ static hasten_status store(const struct option_group *g, int index, const char *
     void *at = (char *)g->dst + d->offset;
     switch (d->type) {
     case OPT_FLAG:
-        return parse_flag(text, at, err);
+        return value_flag(text, at, err);
     case OPT_INT:
-        return parse_int(d, text, at, err);
+        return value_int(text, d->lo, d->hi, at, err);
     case OPT_SEED:
         return parse_seed(text, at, err);
     case OPT_FLOAT:
-        return parse_float(d, text, at, err);
+        return value_float(text, d->lo, d->hi, at, err);
     case OPT_SIZE:
         return parse_size(text, at, err);
     case OPT_DURATION:
         return parse_bounded_duration(d, text, at, err);
     case OPT_CHOICE:
-        return parse_choice(d, text, at, err);
+        return value_choice(text, d->arg, at, err);
     case OPT_LIST:
         return list_push(at, text, err);
     case OPT_STRING:
@@ -184,47 +113,6 @@ static hasten_status store(const struct option_group *g, int index, const char *
 }
 
 /* ---- names -------------------------------------------------------------------------------------------- */
-
-/* Edit distance where exchanging two neighbours is one step (optimal string alignment). */
-static size_t edit_distance(const char *a, size_t n, const char *b, size_t m)
-{
-    size_t rows[3][OPTION_NAME_BYTES + 1], *before = rows[0], *last = rows[1], *row = rows[2];
-    for (size_t j = 0; j <= m; j++)
-        last[j] = j;
-    for (size_t i = 1; i <= n; i++) {
-        row[0] = i;
-        for (size_t j = 1; j <= m; j++) {
-            size_t best = last[j - 1] + (a[i - 1] != b[j - 1]);
-            size_t step = (last[j] < row[j - 1] ? last[j] : row[j - 1]) + 1;
-            best = step < best ? step : best;
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && before[j - 2] + 1 < best)
-                best = before[j - 2] + 1;
-            row[j] = best;
-        }
-        size_t *spare = before;
-        before = last;
-        last = row;
-        row = spare;
-    }
-    return last[m];
-}
-
-const char *nearest_word(const char *word, const char *const *words, int n)
-{
-    const char *best = NULL;
-    size_t len = strlen(word), best_distance = len <= 3 ? 2 : len <= 8 ? 3 : 4; /* must be less */
-    if (len > OPTION_NAME_BYTES)
-        return NULL;
-    for (int w = 0; w < n; w++) {
-        size_t m = strlen(words[w]);
-        size_t d = m > OPTION_NAME_BYTES ? best_distance : edit_distance(word, len, words[w], m);
-        if (d < best_distance && d < (len > m ? len : m)) {
-            best_distance = d;
-            best = words[w];
-        }
-    }
-    return best;
-}
 
 static bool same_name(const char *a, size_t a_len, const char *b, size_t b_len)
 {
@@ -243,16 +131,6 @@ size_t option_spelling(const char **at, const char **spelling)
     *spelling = *at;
     const size_t n = strcspn(*at, " ");
     *at += n + ((*at)[n] == ' ');
-    return n;
-}
-
-size_t option_choice(const char **at, const char **choice)
-{
-    if (!*at)
-        return 0;
-    *choice = *at;
-    const size_t n = strcspn(*at, "|");
-    *at = (*at)[n] ? *at + n + 1 : NULL;
     return n;
 }
 

@@ -11,6 +11,7 @@
 #define HASTEN_CLI_OPTIONS_H
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/values.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -26,8 +27,6 @@ enum option_type {
     OPT_CHOICE,   /* int: index in `choices` */
     OPT_LIST      /* struct option_list; repeatable */
 };
-
-#define OPT_ABOVE_ZERO 1.2e-38 /* lo of an OPT_FLOAT that must be above zero */
 
 struct option_list {
     const char **items;
@@ -77,7 +76,7 @@ bool option_given(const struct option_group *g, const char *name);
 bool option_on_line(const struct option_group *g, const char *name);
 void options_free(struct option_group *groups, int n_groups); /* frees lists */
 /* "HASTEN_TOP_K" for "top-k". */
-#define OPTION_NAME_BYTES 64
+#define OPTION_NAME_BYTES VALUE_WORD_BYTES
 void option_environment_name(const char *option, char out[OPTION_NAME_BYTES + 8]);
 /* Can the environment and a profile set it? Not --help; a profile no --profile either. */
 bool option_in_environment(const struct option_def *d);
@@ -87,8 +86,6 @@ int option_names(const struct option_group *groups, int n_groups, const char **n
 /* The next spelling in d->letters: its length, 0 at the end. *at begins as d->letters. */
 size_t option_spelling(const char **at, const char **spelling);
 #define OPTION_LETTERS_MAX 3 /* longer spellings in `letters` are names, which two dashes take */
-/* The next choice of an OPT_CHOICE's arg ("a|b|c"), likewise. */
-size_t option_choice(const char **at, const char **choice);
 /* The options part of --help. */
 int options_help(const struct option_group *groups, int n_groups, struct buf *out);
 
@@ -96,8 +93,4 @@ int options_help(const struct option_group *groups, int n_groups, struct buf *ou
 hasten_status parse_size(const char *text, uint64_t *out, struct hasten_error *err);
 /* "250ms", "10s", "5m", "1h", "0" -> milliseconds. */
 hasten_status parse_duration(const char *text, uint64_t *out, struct hasten_error *err);
-/* The candidate nearest to word by edit distance, or NULL if none is near (up to 3 characters: one edit, up to
- * 8: two, else three). */
-const char *nearest_word(const char *word, const char *const *words, int n);
-
 #endif

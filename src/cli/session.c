@@ -76,7 +76,7 @@ int command_parse_model(const struct command *c, struct ui *ui, struct option_gr
     return cli_fail(&err);
 }
 
-hasten_status model_settings(const struct model_args *args, const struct option_group *g,
+hasten_status model_settings(struct model_args *args, const struct option_group *g,
                              struct hasten_engine_settings *s, struct hasten_error *err)
 {
     /* One type serves both, so a type on the command line beats the other's environment. */
@@ -96,7 +96,7 @@ hasten_status model_settings(const struct model_args *args, const struct option_
     if (k && v && cache_type(args->cache_type) != cache_type(args->cache_type_v))
         return error_set(err, HASTEN_ERR_USAGE,
                          "-ctk and -ctv: unsupported combination (expected the same type for both)");
-    return HASTEN_OK;
+    return methods_settings(&args->methods, s, err);
 }
 
 hasten_status model_text_open(const char *arg, struct model_text *out, struct hasten_error *err)

@@ -4,6 +4,7 @@
 #include "cli/adapters.h"
 #include "cli/cache.h"
 #include "cli/cli.h"
+#include "cli/methods.h"
 #include "model/loaded.h"
 
 struct model_args {
@@ -13,6 +14,7 @@ struct model_args {
     int cache_type, cache_type_v; /* enum hasten_kv_type */
     struct option_list lora;      /* FILE[:SCALE] */
     bool reference, in_place, no_mmap, mlock;
+    struct method_args methods; /* methods_group(), where a command takes them */
 };
 
 /* The group "Model:". Initialise args with zeros. */
@@ -24,7 +26,7 @@ const char *model_argument(const struct model_args *args, const struct option_po
 int command_parse_model(const struct command *c, struct ui *ui, struct option_group *groups, int n_groups,
                         const struct model_args *args, int argc, char **argv, const char **model);
 /* Engine settings, HASTEN_ERR_USAGE for keys and values of different types; g says what was given (--reference without --cache-type keeps KV in f32). */
-hasten_status model_settings(const struct model_args *args, const struct option_group *g,
+hasten_status model_settings(struct model_args *args, const struct option_group *g,
                              struct hasten_engine_settings *s, struct hasten_error *err);
 
 /* A file with its vocabulary, for commands that need no tensors. Zero-initialise. */

@@ -20,6 +20,7 @@ struct attention {
     int32_t first_lane;
     int32_t n_blocks;
     int32_t n_spans; /* split: of the block that sees the most */
+    bool selected;   /* rows read what e->methods.attending says */
 };
 
 /* A copy of block i, each field read once: they may be changing, and not fit each other. */
@@ -122,6 +123,32 @@ static void gather_queries(const struct attention *a, const struct row_block *b,
     }
 }
 
+/* What a row reads of a page with a head of a group: NULL, all of it. */
+static const uint64_t *selection(const struct attention *a, int32_t row, int32_t head_kv, int32_t g,
+                                 int32_t page)
+{
+    const struct attending *t = &a->e->methods.attending;
+    if (!a->selected || !t->sparse[row])
+        return NULL;
+    const int32_t group = a->l->n_head / a->l->n_head_kv;
+    const int32_t set = t->use->m->attend->per_head ? head_kv * group + g : head_kv;
+    return t->words + ((int64_t)row * t->sets + set) * t->stride + page;
+}
+
+/* Does any row of a block read of a page? */
+static bool page_read(const struct attention *a, const struct row_block *b, int32_t head_kv, int32_t page)
+{
+    const struct attending *t = &a->e->methods.attending;
+    const int32_t sets = a->selected && t->use->m->attend->per_head ? a->l->n_head / a->l->n_head_kv : 1;
+    for (int32_t r = 0; r < b->n_rows; r++)
+        for (int32_t g = 0; g < sets; g++) {
+            const uint64_t *seen = selection(a, b->first_row + r, head_kv, g, page);
+            if (!seen || *seen)
+                return true;
+        }
+    return false;
+}
+
 static void fold_tile(const struct attention *a, const struct row_block *b, int32_t head_kv, int32_t page,
                       bool last, const struct work *w)
 {
@@ -131,8 +158,10 @@ static void fold_tile(const struct attention *a, const struct row_block *b, int3
         const int32_t pos = b->first_pos + r;
         const struct attn_visible v = {.lo = clamp(first_visible(l, pos) - pos0, 0, KV_PAGE),
                                        .hi = clamp((b->whole ? b->whole : pos + 1) - pos0, 0, KV_PAGE)};
-        for (int32_t g = 0; g < group; g++)
+        for (int32_t g = 0; g < group; g++) {
             w->vis[r * group + g] = v.lo < v.hi ? v : (struct attn_visible){0};
+            w->vis[r * group + g].mask = selection(a, b->first_row + r, head_kv, g, page);
+        }
     }
     struct kv_tile t = kv_tile_at(&a->e->kv, &b->seq->kv, page, lane);
     t.next = last ? NULL : kv_tile_at(&a->e->kv, &b->seq->kv, page + 1, lane).k;
@@ -145,7 +174,8 @@ static void fold_span(const struct attention *a, const struct row_block *b, int3
 {
     reset(w->n_q, w->sp);
     for (int32_t page = span.first; page < span.end; page++)
-        fold_tile(a, b, head_kv, page, page + 1 == span.end, w);
+        if (!a->selected || page_read(a, b, head_kv, page))
+            fold_tile(a, b, head_kv, page, page + 1 == span.end, w);
 }
 
 /* Span number `span`, counted from position 0, of the pages that a block sees; empty where first >= end. */
@@ -357,9 +387,10 @@ static void attend_span_in_place(void *ctx, int64_t begin, int64_t end, int work
     attend_span(ctx, begin, end, worker, NULL);
 }
 
-void attention_layer(struct hasten_engine *e, const struct layer *l, int32_t first_lane)
+void attention_layer(struct hasten_engine *e, const struct layer *l, int32_t first_lane, bool selected)
 {
-    struct attention a = {.e = e, .l = l, .first_lane = first_lane, .n_blocks = e->pass.n_blocks};
+    struct attention a = {
+        .e = e, .l = l, .first_lane = first_lane, .n_blocks = e->pass.n_blocks, .selected = selected};
     const int64_t n_units = (int64_t)e->pass.n_blocks * l->n_head_kv;
     const bool fits =
         ATTN_BLOCK_ROWS * (size_t)(l->n_head / l->n_head_kv) * partial_bytes(l) <= POOL_STAGE_BYTES;

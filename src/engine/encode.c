@@ -95,7 +95,7 @@ static void encode_layer(struct encode_ctx *c)
     engine_lap(e, ENGINE_OP_QKV);
     pool_for(e->pool, n, store_kv_claim(n), store_rows, c);
     engine_lap(e, ENGINE_OP_ROPE_STORE);
-    attention_layer(e, l, 0);
+    attention_layer(e, l, 0, false);
     engine_lap(e, ENGINE_OP_ATTENTION);
     linear_group(e, &(struct linear_input){e->buf.att, (int64_t)l->n_head * l->d_v, NULL}, n,
                  &(struct linear){&l->wo, e->buf.out}, 1);

@@ -63,6 +63,13 @@ static hasten_status open_parts(struct hasten_engine *e, struct hasten_error *er
     return pool_create(e->settings.n_threads, &e->pool, err);
 }
 
+static hasten_status open_methods(struct hasten_engine *e, struct hasten_error *err)
+{
+    const struct method_site site = method_site_of(e->model, &e->settings);
+    const hasten_status st = method_set_open(&site, &e->methods, err);
+    return st ? st : method_set_attach(&site, &e->methods, err);
+}
+
 hasten_status hasten_engine_open(const struct hasten_model *m, const struct hasten_engine_settings *settings,
                                  struct hasten_engine **out, struct hasten_error *err)
 {
@@ -78,9 +85,12 @@ hasten_status hasten_engine_open(const struct hasten_model *m, const struct hast
     e->settings = *settings;
     if ((st = engine_settle(m, &e->settings, err)) == HASTEN_OK) {
         e->kernels = engine_kernels(&e->settings);
-        st = open_parts(e, err);
+        st = open_methods(e, err);
+        st = st ? st : open_parts(e, err);
         e->settings.loras = NULL; /* the caller's */
         e->settings.n_loras = 0;
+        e->settings.methods = NULL;
+        e->settings.n_methods = 0;
         if (!st && plan.expert_bytes < experts.all)
             st = experts_limit(e, plan.expert_bytes, err);
     }
@@ -100,6 +110,7 @@ void hasten_engine_close(struct hasten_engine *e)
     mem_free(e->experts.states);
     packing_close(e);
     overlays_close(e);
+    method_set_close(&e->methods);
     mem_free(e->seq_tables);
     mem_free(e->seq_tokens);
     mem_free(e->seqs);

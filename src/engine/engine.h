@@ -4,6 +4,7 @@
 #define HASTEN_ENGINE_ENGINE_H
 #include "base/pool.h"
 #include "engine/kv.h"
+#include "engine/method_set.h"
 #include "engine/profile.h"
 #include "engine/tap.h"
 #include "model/loaded.h"
@@ -30,6 +31,7 @@ struct hasten_seq {
      * ropes[.].beyond or not; pages of the wrong kind are computed again from the tokens (step.c). */
     int32_t n_kv;
     bool beyond;
+    int32_t n_prompt; /* announced; -1: not */
     /* of the step in progress */
     struct stretch todo[2];
     int32_t n_todo, old_length, wanted_from, reached;
@@ -155,6 +157,7 @@ struct hasten_engine {
     struct engine_profile *profile; /* NULL: not recorded */
     struct expert_memory experts;   /* under a memory limit */
     struct taps taps;               /* who watches (tap.h) */
+    struct method_set methods;
 };
 
 static inline void widen(int64_t *to, int64_t v)
@@ -215,8 +218,9 @@ void store_kv(struct hasten_engine *e, const struct layer *l, int32_t first_lane
  * workers should not write. */
 int64_t store_kv_claim(int32_t n_rows);
 
-/* Attention of one layer over the pass: q, and the pages of each row's sequence, into buf.att. */
-void attention_layer(struct hasten_engine *e, const struct layer *l, int32_t first_lane);
+/* Attention of one layer over the pass: q, and the pages of each row's sequence, into buf.att. selected: rows read what
+ * e->methods.attending says. */
+void attention_layer(struct hasten_engine *e, const struct layer *l, int32_t first_lane, bool selected);
 /* What is taken from keys in bf16 and q8 (key_mean.c): whether any layer of a model does; fills buf.key_mean, with
  * inv_freq and the pool set up; what is to be added to a row of a layer's keys [n_head_kv × d_k], or NULL. */
 bool key_mean_used(enum kv_rep rep, const struct model_desc *d);

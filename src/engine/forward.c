@@ -16,7 +16,7 @@
 struct rows_ctx {
     struct hasten_engine *e;
     const struct layer *l;
-    int32_t first_lane;
+    int32_t layer, first_lane;
     const float *bias, *post_norm; /* of the block whose output is being added */
 };
 
@@ -145,7 +145,7 @@ static void attention_block(struct rows_ctx *c)
     switch (l->attn) {
     case ATTN_GQA:
     case ATTN_ALL:
-        attention_layer(e, l, c->first_lane);
+        attention_layer(e, l, c->first_lane, attend_rows(e, l, c->layer, c->first_lane));
         break;
     }
     engine_lap(e, ENGINE_OP_ATTENTION);
@@ -236,6 +236,7 @@ hasten_status forward_pass(struct hasten_engine *e, const volatile int *cancel, 
             return error_set(err, HASTEN_ERR_CANCELLED, "running a step: cancelled at layer %d of %d", i,
                              d->n_layer);
         c.l = &e->layers[i];
+        c.layer = i;
         attention_block(&c);
         ffn_block(&c);
         c.first_lane += c.l->n_head_kv;

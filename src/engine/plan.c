@@ -249,6 +249,19 @@ static hasten_status plan_experts(const struct hasten_model *m, const struct has
     return HASTEN_OK;
 }
 
+static hasten_status plan_methods(const struct hasten_model *m, const struct hasten_engine_settings *s,
+                                  uint64_t *bytes, struct hasten_error *err)
+{
+    const struct method_site site = method_site_of(m, s);
+    struct method_set set;
+    const hasten_status st = method_set_open(&site, &set, err);
+    if (st)
+        return st;
+    *bytes = method_set_plan(&site, &set);
+    method_set_close(&set);
+    return HASTEN_OK;
+}
+
 static hasten_status plan(const struct hasten_model *m, const struct hasten_engine_settings *s,
                           struct hasten_plan *out, struct hasten_error *err)
 {
@@ -275,7 +288,10 @@ static hasten_status plan(const struct hasten_model *m, const struct hasten_engi
     /* The model's tables are alive already; what was alive before it is counted too, which errs on the safe side. */
     out->base_bytes = stats.live_bytes + BASE_RESERVE_BYTES + (uint64_t)s->n_threads * THREAD_RESERVE_BYTES;
     out->compute_bytes += packing_plan(m, s, &out->packed_bytes) + overlays_plan(m, s);
-    out->total_bytes = out->file_bytes + out->kv_bytes + out->compute_bytes + out->base_bytes;
+    if ((st = plan_methods(m, s, &out->method_bytes, err)))
+        return st;
+    out->total_bytes =
+        out->file_bytes + out->kv_bytes + out->compute_bytes + out->base_bytes + out->method_bytes;
     return plan_experts(m, s, out, err);
 }
 
@@ -302,11 +318,11 @@ static hasten_status check_limit(const struct hasten_engine_settings *s, const s
     return error_set(
         err, HASTEN_ERR_MEMORY,
         "planning memory: %s %.1f MiB, needed are %.1f MiB: file %.1f, KV of %lld positions %.1f, "
-        "buffers %.1f, program and tables %.1f (expected a smaller context or %s)",
+        "buffers %.1f, program, tables and methods %.1f (expected a smaller context or %s)",
         s->memory_limit ? "the limit is" : "beside the file this machine can give",
         mib(s->memory_limit ? limit : available), mib(p->total_bytes), mib(p->file_bytes),
-        (long long)s->kv_positions, mib(p->kv_bytes), mib(p->compute_bytes), mib(p->base_bytes),
-        s->memory_limit ? "a higher --memory" : "more memory");
+        (long long)s->kv_positions, mib(p->kv_bytes), mib(p->compute_bytes),
+        mib(p->base_bytes + p->method_bytes), s->memory_limit ? "a higher --memory" : "more memory");
 }
 
 hasten_status hasten_engine_plan(const struct hasten_model *m, const struct hasten_engine_settings *settings,

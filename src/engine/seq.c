@@ -12,7 +12,9 @@ static hasten_status find_free(struct hasten_engine *e, struct hasten_seq **out,
         (*out)->open = true;
         (*out)->length = (*out)->n_kv = 0;
         (*out)->beyond = false;
+        (*out)->n_prompt = -1;
         (*out)->kv.n_pages = 0;
+        method_seq_open(e, *out);
         return HASTEN_OK;
     }
     return error_set(err, HASTEN_ERR_FULL,
@@ -44,8 +46,10 @@ hasten_status hasten_seq_fork(struct hasten_seq *src, int32_t n_keep, struct has
     s->length = n_keep;
     s->n_kv = src->n_kv < n_keep ? src->n_kv : n_keep;
     s->beyond = src->beyond;
+    s->n_prompt = src->n_prompt;
     memcpy(s->tokens, src->tokens, (size_t)n_keep * sizeof *s->tokens);
     kv_share(&src->engine->kv, &src->kv, &s->kv, n_keep);
+    method_seq_fork(src->engine, src, s, n_keep);
     return HASTEN_OK;
 }
 
@@ -57,6 +61,16 @@ hasten_status hasten_seq_truncate(struct hasten_seq *s, int32_t n_keep, struct h
     s->length = n_keep;
     s->n_kv = s->n_kv < n_keep ? s->n_kv : n_keep;
     kv_shrink(&s->engine->kv, &s->kv, n_keep);
+    method_seq_truncate(s->engine, s, n_keep);
+    return HASTEN_OK;
+}
+
+hasten_status hasten_seq_announce(struct hasten_seq *s, int32_t n, struct hasten_error *err)
+{
+    if (n < -1)
+        return error_set(err, HASTEN_ERR_USAGE,
+                         "announcing a prompt: found %d positions (expected -1 or more)", n);
+    s->n_prompt = n;
     return HASTEN_OK;
 }
 

@@ -94,6 +94,7 @@ static void take_back(struct hasten_engine *e, const struct hasten_item *items, 
         s->length = s->old_length;
         s->n_kv = s->n_kv < s->length ? s->n_kv : s->length;
         kv_shrink(&e->kv, &s->kv, s->length);
+        method_seq_truncate(e, s, s->length);
     }
 }
 

@@ -192,6 +192,10 @@ const struct kernels *kernels_select(uint32_t features);
 /* Whether the matmul of a type exists in the quantised sets (all types that decode do). */
 bool kernels_supports(const struct quant_type *type);
 
+/* Entry e of a page as floats: what kv_store kept of k [d_k] and v [d_v]; either may be NULL. For methods that look at
+ * a cache; not fast (kv_load.c). */
+void kv_load(const struct kv_tile *t, int64_t d_k, int64_t d_v, int32_t e, float *k, float *v);
+
 /* What only encoders need, one build for every set: the same bits everywhere (encoder.c).
  * y = (x - mean) / sqrt(var + eps) * w + b (Ba et al., arXiv:1607.06450, eq. 4); fixed reductions; y may be x. */
 void layer_norm(const float *x, const float *w, const float *b, int64_t n, float eps, float *y);

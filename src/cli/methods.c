@@ -1,0 +1,61 @@
+/* See methods.h. */
+#include "cli/methods.h"
+#include <jansson.h>
+#include <string.h>
+
+/* Stages that an engine drives on its own; the others have their options where their drivers are. */
+#define STAGE_OPTION(name, stage, help)                                                                      \
+    {                                                                                                        \
+        name, NULL, OPT_LIST, offsetof(struct method_args, spec) + (stage) * sizeof(struct option_list), 0,  \
+            0, NULL, "NAME[:KNOB=V,...]", help                                                               \
+    }
+
+static const struct option_def method_defs[] = {
+    STAGE_OPTION("attend", STAGE_ATTEND,
+                 "what of the cache a query reads: quest:budget=0.125 (hasten methods)"),
+};
+
+struct option_group methods_group(struct method_args *args)
+{
+    return (struct option_group){.title = "Methods:",
+                                 .defs = method_defs,
+                                 .n = (int)(sizeof method_defs / sizeof *method_defs),
+                                 .dst = args};
+}
+
+hasten_status methods_settings(struct method_args *args, struct hasten_engine_settings *s,
+                               struct hasten_error *err)
+{
+    s->methods = args->use;
+    s->n_methods = 0;
+    for (int stage = 0; stage < METHOD_STAGES; stage++)
+        for (int i = 0; i < args->spec[stage].n; i++) {
+            if (s->n_methods == METHOD_ARGS_MAX)
+                return error_set(err, HASTEN_ERR_USAGE, "methods: more than %d are given", METHOD_ARGS_MAX);
+            args->use[s->n_methods++] = (struct hasten_method_use){
+                method_stage_name((enum method_stage)stage), args->spec[stage].items[i], NULL};
+        }
+    return HASTEN_OK;
+}
+
+json_t *methods_json(const struct hasten_engine_settings *s)
+{
+    json_t *list = json_array();
+    for (int32_t i = 0; i < s->n_methods; i++) {
+        struct method_use u;
+        struct buf text = {0};
+        struct hasten_error err;
+        json_t *one = NULL;
+        for (int stage = 0; stage < METHOD_STAGES; stage++) {
+            if (strcmp(method_stage_name((enum method_stage)stage), s->methods[i].stage) != 0 ||
+                method_parse((enum method_stage)stage, s->methods[i].spec, &u, &err))
+                continue;
+            if (!buf_printf(&text, "%s ", s->methods[i].stage) && !method_describe(&u, &text))
+                one = json_bytes(text.data, text.len);
+            method_use_close(&u);
+        }
+        buf_free(&text);
+        json_add(&list, one);
+    }
+    return list;
+}

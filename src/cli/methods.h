@@ -1,0 +1,21 @@
+/* The options --weights, --depth, --attend, --cache: methods of the engine's stages, repeated to stack. */
+#ifndef HASTEN_CLI_METHODS_H
+#define HASTEN_CLI_METHODS_H
+#include "cli/cli.h"
+#include "engine/method.h"
+
+#define METHOD_ARGS_MAX 64
+struct method_args {
+    struct option_list spec[METHOD_STAGES];
+    struct hasten_method_use use[METHOD_ARGS_MAX]; /* what methods_settings makes of them */
+};
+
+/* The group "Methods:". Initialise args with zeros. */
+struct option_group methods_group(struct method_args *args);
+/* Sets s->methods: by stage, within a stage in the order given. They point into args. */
+hasten_status methods_settings(struct method_args *args, struct hasten_engine_settings *s,
+                               struct hasten_error *err);
+/* ["attend quest:budget=0.125,..."]: what a program asked for, each with all its knobs. NULL when out of memory. */
+struct json_t *methods_json(const struct hasten_engine_settings *s);
+
+#endif

@@ -1,0 +1,13 @@
+# The list and the page of methods; what is wrong with a method is said before anything runs.
+hasten methods --json | tr ',' '\n' | grep -c '"stage"' >/dev/null && echo listed
+hasten methods window
+hasten methods windo
+hasten run $TINY/qwen2.gguf --raw -p a -n 1 --attend windw
+hasten run $TINY/qwen2.gguf --raw -p a -n 1 --attend window:recnt=5
+hasten run $TINY/qwen2.gguf --raw -p a -n 1 --attend window:recent=0.5x
+hasten run $TINY/qwen2.gguf --raw -p a -n 1 --attend window:layers=0-9999
+hasten run $TINY/qwen2.gguf --raw -p a -n 1 --attend window:sink=1,sink=2
+hasten run $TINY/qwen2.gguf --raw -p a -n 1 --attend window --attend window:recent=8
+hasten run $TINY/qwen2.gguf --raw -p x -n 1 --attend window:layers=0-900
+hasten run $TINY/qwen2.gguf --raw -p "a b c d" -n 6 --temp 0 -q >plain.txt
+hasten run $TINY/qwen2.gguf --raw -p "a b c d" -n 6 --temp 0 -q --attend window:recent=all | cmp - plain.txt && echo neutral
