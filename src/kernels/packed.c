@@ -37,6 +37,19 @@ static const struct packed_layout layouts[] = {
       {80, 16},
       {112, 16},
       {208, 2}}},
+    {QUANT_IQ4_NL, K_QUANT, {{2, 16}, {0, 2}}},
+    {QUANT_IQ4_XS, K_QUANT, {{0, 136}}},
+    {QUANT_MXFP4, K_QUANT, {{1, 16}, {0, 1}}},
+    {QUANT_NVFP4, K_QUANT, {{0, 36}}},
+    {QUANT_IQ2_XXS, K_QUANT, {{2, 64}, {0, 2}}},
+    {QUANT_IQ2_XS, K_QUANT, {{2, 72}, {0, 2}}},
+    {QUANT_IQ2_S, K_QUANT, {{2, 80}, {0, 2}}},
+    {QUANT_IQ3_XXS, K_QUANT, {{2, 96}, {0, 2}}},
+    {QUANT_IQ3_S, K_QUANT, {{2, 108}, {0, 2}}},
+    {QUANT_IQ1_S, K_QUANT, {{2, 48}, {0, 2}}},
+    {QUANT_IQ1_M, K_QUANT, {{0, 56}}},
+    {QUANT_TQ1_0, K_QUANT, {{0, 52}, {52, 2}}},
+    {QUANT_TQ2_0, K_QUANT, {{0, 64}, {64, 2}}},
 };
 
 const struct packed_layout *packed_layout_of(const struct quant_type *type)
@@ -69,9 +82,9 @@ size_t packed_bytes(const struct weight *w)
 /* One piece of one block of 16 rows; returns the bytes written. */
 static size_t pack_piece(const uint8_t *const src[PANEL_ROWS], size_t at, size_t bytes, uint8_t *dst)
 {
-    if (bytes == 2) {
+    if (bytes < 4) {
         for (size_t r = 0; r < PANEL_ROWS; r++)
-            memcpy(dst + 2 * r, src[r] + at, 2);
+            memcpy(dst + bytes * r, src[r] + at, bytes);
     } else {
         for (size_t i = 0; i < bytes; i += 4, dst += 4 * PANEL_ROWS)
             for (size_t r = 0; r < PANEL_ROWS; r++)
@@ -122,7 +135,7 @@ void packed_block(const struct weight *w, int64_t r, int64_t b, uint8_t *dst)
     const uint8_t *at = w->packed + (size_t)(r / PANEL_ROWS) * packed_panel_bytes(w) +
                         (size_t)(b / per_tile) * packed_tile_bytes(w->type, l->tile_k);
     for (int p = 0; p < PACKED_PIECES && l->piece[p].bytes; p++) {
-        const size_t bytes = l->piece[p].bytes, unit = bytes == 2 ? 2 : 4;
+        const size_t bytes = l->piece[p].bytes, unit = bytes < 4 ? bytes : 4;
         const uint8_t *from = at + (size_t)in_tile * bytes * PANEL_ROWS + row * unit;
         for (size_t i = 0; i < bytes; i += unit, from += unit * PANEL_ROWS)
             memcpy(dst + l->piece[p].at + i, from, unit);

@@ -4,7 +4,7 @@
  *
  * A panel is a row of tiles of 256 k (64 of a float type), the last one perhaps shorter. A tile holds each piece of
  * the type's blocks in turn, for all its blocks: [block][word of the piece][row] 32-bit words, or [block][row]
- * 16-bit ones for pieces of two bytes. Tiles begin at multiples of 64 bytes. Rows that the last panel
+ * 16-bit ones (bytes) for pieces of two bytes (of one). Tiles begin at multiples of 64 bytes. Rows that the last panel
  * lacks are copies of its first. */
 #ifndef HASTEN_KERNELS_PACKED_H
 #define HASTEN_KERNELS_PACKED_H
@@ -13,7 +13,7 @@
 #define PACKED_PIECES 14
 #define PACKED_MAX_BLOCK 256 /* no packed type has more bytes in a block */
 
-/* Which bytes of a block stand together: from `at` on, a multiple of 4 or just 2; 0 bytes: no more pieces. */
+/* Which bytes of a block stand together: from `at` on, a multiple of 4 or just 2 or 1; 0 bytes: no more pieces. */
 struct packed_piece {
     uint16_t at, bytes;
 };

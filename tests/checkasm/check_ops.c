@@ -113,7 +113,7 @@ static void check_op(const struct kernels *set, enum op op, enum x_kind kind, in
 /* A row of packed weights, which may read nothing of the file's rows; the last tile may be short. */
 static void check_packed_gather(const struct kernels *set, const struct weight *w, struct report *rep)
 {
-    const int64_t k = w->type->block == 256 ? 512 : 480;
+    const int64_t block = w->type->block, k = block == 256 ? 512 : block == 64 ? 448 : 480;
     struct guarded got = guard_new((size_t)k * 4, 4);
     struct weight p = *w;
     float want[512];

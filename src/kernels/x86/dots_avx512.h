@@ -117,6 +117,24 @@ MATH_INLINE void finish_256(int n_panels, int n, int n_min_pairs, size_t sums, b
     }
 }
 
+/* Where totals begin: at 0, or with n_pairs pairs of mins times the sums of activations at byte offset sums, which
+ * takes off what the quants are too high. */
+MATH_INLINE void start_totals(int n_panels, int n, int n_pairs, size_t sums, const struct tile_q8 *t,
+                              const uint8_t *const x[COLUMN_GROUP], dots total)
+{
+    EACH(c, n) EACH(p, n_panels) total[p][c] = _mm512_setzero_si512();
+    EACH(j, n_pairs)
+    {
+        __m512i min[PANEL_GROUP];
+        EACH(p, n_panels) min[p] = _mm512_load_si512(t[p].min[j]);
+        EACH(c, n)
+        {
+            const __m512i sum = broadcast_i32(x[c] + sums + 4 * j);
+            EACH(p, n_panels) total[p][c] = _mm512_dpwssd_epi32(total[p][c], min[p], sum);
+        }
+    }
+}
+
 /* Q4_K: sum_j scale_j * sum_j(q x) = sum_j scale_j * sum_j((q - 8) x) + sum_j 8 scale_j * sum_j(x). The inner
  * sums are at most 32 * 8 * 127 < 2^15, so that two of them, of sub-blocks 2 j and 2 j + 1, are multiplied by one
  * vpdpwssd. */

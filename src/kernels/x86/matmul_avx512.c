@@ -42,19 +42,32 @@ static const struct panel_format formats[] = {
      multiply_q5_k_avx512, few_q5_k_avx512},
     {QUANT_Q6_K, TILE_Q8, MINS_NONE, unpack_q6_k_avx512, unpack_q6_k_packed_avx512, multiply_q6_k_avx512,
      few_q6_k_avx512},
-    {QUANT_IQ4_NL, TILE_Q8, MINS_NONE, unpack_iq4_nl_avx512, NULL, multiply_q8_0_avx512, NULL},
-    {QUANT_IQ4_XS, TILE_Q8, MINS_NONE, unpack_iq4_xs_avx512, NULL, multiply_iq_32_avx512, NULL},
-    {QUANT_MXFP4, TILE_Q8, MINS_NONE, unpack_mxfp4_avx512, NULL, multiply_q5_0_avx512, NULL},
-    {QUANT_NVFP4, TILE_Q8, MINS_NONE, unpack_nvfp4_avx512, NULL, multiply_nvfp4_avx512, NULL},
-    {QUANT_IQ2_XXS, TILE_Q8, MINS_NONE, unpack_iq2_xxs_avx512, NULL, multiply_iq_32_avx512, NULL},
-    {QUANT_IQ2_XS, TILE_Q8, MINS_NONE, unpack_iq2_xs_avx512, NULL, multiply_iq_16_avx512, NULL},
-    {QUANT_IQ2_S, TILE_Q8, MINS_NONE, unpack_iq2_s_avx512, NULL, multiply_iq_16_avx512, NULL},
-    {QUANT_IQ3_XXS, TILE_Q8, MINS_NONE, unpack_iq3_xxs_avx512, NULL, multiply_iq_32_avx512, NULL},
-    {QUANT_IQ3_S, TILE_Q8, MINS_NONE, unpack_iq3_s_avx512, NULL, multiply_q4_k_avx512, NULL},
-    {QUANT_IQ1_S, TILE_Q8, MINS_NONE, unpack_iq1_s_avx512, NULL, multiply_iq1_avx512, NULL},
-    {QUANT_IQ1_M, TILE_Q8, MINS_NONE, unpack_iq1_m_avx512, NULL, multiply_iq1_avx512, NULL},
-    {QUANT_TQ1_0, TILE_Q8, MINS_NONE, unpack_tq1_0_avx512, NULL, multiply_q3_k_avx512, NULL},
-    {QUANT_TQ2_0, TILE_Q8, MINS_NONE, unpack_tq2_0_avx512, NULL, multiply_q3_k_avx512, NULL},
+    {QUANT_IQ4_NL, TILE_Q8, MINS_NONE, unpack_iq4_nl_avx512, unpack_iq4_nl_packed_avx512,
+     multiply_q8_0_avx512, few_iq4_nl_avx512},
+    {QUANT_IQ4_XS, TILE_Q8, MINS_NONE, unpack_iq4_xs_avx512, unpack_iq4_xs_packed_avx512,
+     multiply_iq_32_avx512, few_iq4_xs_avx512},
+    {QUANT_MXFP4, TILE_Q8, MINS_NONE, unpack_mxfp4_avx512, unpack_mxfp4_packed_avx512, multiply_q5_0_avx512,
+     few_mxfp4_avx512},
+    {QUANT_NVFP4, TILE_Q8, MINS_NONE, unpack_nvfp4_avx512, unpack_nvfp4_packed_avx512, multiply_nvfp4_avx512,
+     few_nvfp4_avx512},
+    {QUANT_IQ2_XXS, TILE_Q8, MINS_NONE, unpack_iq2_xxs_avx512, unpack_iq2_xxs_packed_avx512,
+     multiply_iq_32_avx512, NULL},
+    {QUANT_IQ2_XS, TILE_Q8, MINS_NONE, unpack_iq2_xs_avx512, unpack_iq2_xs_packed_avx512,
+     multiply_iq_16_avx512, NULL},
+    {QUANT_IQ2_S, TILE_Q8, MINS_NONE, unpack_iq2_s_avx512, unpack_iq2_s_packed_avx512, multiply_iq_16_avx512,
+     NULL},
+    {QUANT_IQ3_XXS, TILE_Q8, MINS_NONE, unpack_iq3_xxs_avx512, unpack_iq3_xxs_packed_avx512,
+     multiply_iq_32_avx512, NULL},
+    {QUANT_IQ3_S, TILE_Q8, MINS_NONE, unpack_iq3_s_avx512, unpack_iq3_s_packed_avx512, multiply_q4_k_avx512,
+     NULL},
+    {QUANT_IQ1_S, TILE_Q8, MINS_NONE, unpack_iq1_s_avx512, unpack_iq1_s_packed_avx512, multiply_iq1_avx512,
+     NULL},
+    {QUANT_IQ1_M, TILE_Q8, MINS_NONE, unpack_iq1_m_avx512, unpack_iq1_m_packed_avx512, multiply_iq1_avx512,
+     NULL},
+    {QUANT_TQ1_0, TILE_Q8, MINS_NONE, unpack_tq1_0_avx512, unpack_tq1_0_packed_avx512, multiply_q3_k_avx512,
+     few_tq1_0_avx512},
+    {QUANT_TQ2_0, TILE_Q8, MINS_NONE, unpack_tq2_0_avx512, unpack_tq2_0_packed_avx512, multiply_q3_k_avx512,
+     few_tq2_0_avx512},
 };
 
 static const struct panel_format *format_get(uint32_t id)
@@ -258,7 +271,7 @@ void avx512_matmul(const struct weight *w, const struct act *a, int64_t row0, in
                             .sums = (struct sums *)(void *)((uint8_t *)scratch +
                                                             (TILE_GROUP + 1) * PANEL_GROUP * tile_bytes(f))};
             j.n_panels = j.row1 - row > PANEL_ROWS ? PANEL_GROUP : 1;
-            if (w->packed && a->n <= FEW_COLUMNS) {
+            if (w->packed && f->few && a->n <= FEW_COLUMNS) {
                 multiply_few(&j, a, y, ldy);
                 continue;
             }

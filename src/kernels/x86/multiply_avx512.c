@@ -111,24 +111,6 @@ MATH_INLINE void multiply_whole(int n_panels, int n, size_t neg, int n_min_pairs
     finish_256(n_panels, n, n_min_pairs, SUMS_16, false, t, x, first, old, s);
 }
 
-/* Where totals begin: at 0, or with n_pairs pairs of mins times the sums of activations at byte offset sums, which
- * takes off what the quants are too high. */
-MATH_INLINE void start_totals(int n_panels, int n, int n_pairs, size_t sums, const struct tile_q8 *t,
-                              const uint8_t *const x[COLUMN_GROUP], dots total)
-{
-    EACH(c, n) EACH(p, n_panels) total[p][c] = _mm512_setzero_si512();
-    EACH(j, n_pairs)
-    {
-        __m512i min[PANEL_GROUP];
-        EACH(p, n_panels) min[p] = _mm512_load_si512(t[p].min[j]);
-        EACH(c, n)
-        {
-            const __m512i sum = broadcast_i32(x[c] + sums + 4 * j);
-            EACH(p, n_panels) total[p][c] = _mm512_dpwssd_epi32(total[p][c], min[p], sum);
-        }
-    }
-}
-
 /* IQ1: quants times scales, which are odd, as 2 u - 135. */
 MATH_INLINE void multiply_doubled(int n_panels, int n, const struct tile_q8 *t,
                                   const uint8_t *const x[COLUMN_GROUP], __mmask16 old, struct sums *s)

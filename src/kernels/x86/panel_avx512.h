@@ -111,19 +111,19 @@ DECLARE_UNPACK(q4_k);
 DECLARE_UNPACK(q5_k);
 DECLARE_UNPACK(q6_k);
 /* unpack_iq_avx512.c */
-DECLARE_UNPACK_ROWS(iq4_nl);
-DECLARE_UNPACK_ROWS(iq4_xs);
-DECLARE_UNPACK_ROWS(mxfp4);
-DECLARE_UNPACK_ROWS(nvfp4);
-DECLARE_UNPACK_ROWS(iq2_xxs);
-DECLARE_UNPACK_ROWS(iq2_xs);
-DECLARE_UNPACK_ROWS(iq2_s);
-DECLARE_UNPACK_ROWS(iq3_xxs);
-DECLARE_UNPACK_ROWS(iq3_s);
-DECLARE_UNPACK_ROWS(iq1_s);
-DECLARE_UNPACK_ROWS(iq1_m);
-DECLARE_UNPACK_ROWS(tq1_0);
-DECLARE_UNPACK_ROWS(tq2_0);
+DECLARE_UNPACK(iq4_nl);
+DECLARE_UNPACK(iq4_xs);
+DECLARE_UNPACK(mxfp4);
+DECLARE_UNPACK(nvfp4);
+DECLARE_UNPACK(iq2_xxs);
+DECLARE_UNPACK(iq2_xs);
+DECLARE_UNPACK(iq2_s);
+DECLARE_UNPACK(iq3_xxs);
+DECLARE_UNPACK(iq3_s);
+DECLARE_UNPACK(iq1_s);
+DECLARE_UNPACK(iq1_m);
+DECLARE_UNPACK(tq1_0);
+DECLARE_UNPACK(tq2_0);
 
 #define DECLARE_MULTIPLY(name)                                                                               \
     void name##_avx512(const void *tiles, int n_panels, int64_t k, const uint8_t *x, size_t stride,          \
@@ -159,5 +159,12 @@ DECLARE_FEW(q3_k);
 DECLARE_FEW(q4_k);
 DECLARE_FEW(q5_k);
 DECLARE_FEW(q6_k);
+/* few_iq_avx512.c */
+DECLARE_FEW(iq4_nl);
+DECLARE_FEW(iq4_xs);
+DECLARE_FEW(mxfp4);
+DECLARE_FEW(nvfp4);
+DECLARE_FEW(tq1_0);
+DECLARE_FEW(tq2_0);
 
 #endif

@@ -8,99 +8,19 @@
  *   IQ3_S            as Q4_K: q = 2 u - 15 with u in 0 .. 15, so scale * q = 2 scale * (u - 8) + scale
  *   IQ2, IQ3_XXS, IQ4_XS  scales as in Q6_K; the offset, times the scales, stands as mins that are added in integers
  *   IQ1              scale * q, which is odd and at most 135, as 2 u - 135 */
-#include "formats/quant_iq.h"
-#include "kernels/x86/words_avx512.h"
-
-/* Shifts by constants, and no loop but over blocks: a third faster. */
-#if defined(HASTEN_SANITIZED) || defined(__SANITIZE_ADDRESS__) || !defined(__OPTIMIZE__)
-#define UNROLL
-#else
-#define UNROLL _Pragma("GCC unroll 16")
-#endif
+#include "kernels/x86/words_iq_avx512.h"
 
 /* ---- pieces ------------------------------------------------------------------------------------ */
 
-MATH_INLINE struct source rows_at(const uint8_t *src, size_t stride)
+/* A block of words_bytes bytes in words, which begin at byte `first`, and perhaps d outside them. */
+MATH_INLINE struct source block_at(bool packed, const uint8_t *src, size_t stride, int first, int words_bytes)
 {
-    return (struct source){.p = src, .stride = stride};
+    return (struct source){src, stride, packed, first, NULL, src + words_bytes * PANEL_ROWS};
 }
 
-MATH_INLINE __m512i bytes_of(__m512i words, unsigned at, unsigned mask)
-{
-    if (at == 0)
-        return _mm512_and_epi32(words, _mm512_set1_epi32((int)mask));
-    if (at == 24 && mask == 255)
-        return _mm512_srli_epi32(words, 24);
-    return _mm512_and_epi32(_mm512_srlv_epi32(words, _mm512_set1_epi32((int)at)),
-                            _mm512_set1_epi32((int)mask));
-}
-
-/* Byte `byte` of each word, four times. */
-MATH_INLINE __m512i four_times(__m512i words, int byte)
-{
-    const __m512i first = _mm512_set4_epi32(0x0c0c0c0c, 0x08080808, 0x04040404, 0);
-    return _mm512_shuffle_epi8(words, _mm512_add_epi8(first, _mm512_set1_epi8((char)byte)));
-}
-
-MATH_INLINE __m512i sixteen(const int8_t values[16], int offset)
-{
-    const __m128i v = _mm_loadu_si128((const __m128i *)(const void *)values);
-    return _mm512_broadcast_i32x4(_mm_add_epi8(v, _mm_set1_epi8((char)offset)));
-}
-
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wsign-conversion"
-MATH_INLINE __m512i look_up(const uint32_t *grid, __m512i index)
-{
-    return _mm512_i32gather_epi32(index, grid, 4);
-}
-#pragma GCC diagnostic pop
-
-/* Four times seven bits of signs become bytes of eight: the last makes the number of minus signs even. */
-MATH_INLINE __m512i even_signs(__m512i sevens)
-{
-    const __m512i odd = _mm512_set4_epi32(0x00808000, (int)0x80000080u, (int)0x80000080u, 0x00808000);
-    const __m512i low = _mm512_shuffle_epi8(odd, low_nibbles(sevens));
-    const __m512i high = _mm512_shuffle_epi8(odd, high_nibbles(sevens));
-    return _mm512_ternarylogic_epi32(sevens, low, high, 0x96); /* bit 7 of sevens is 0 */
-}
-
-/* Fields of seven bits, one after the other in each word, become bytes. */
-MATH_INLINE __m512i spread_sevens(__m512i w)
-{
-    const __m512i second = _mm512_set1_epi32(0x7f00), third = _mm512_set1_epi32(0x7f0000);
-    const __m512i fourth = _mm512_set1_epi32(0x7f000000);
-    __m512i s = _mm512_and_si512(w, _mm512_set1_epi32(0x7f));
-    s = or_masked(s, _mm512_slli_epi32(w, 1), second);
-    s = or_masked(s, _mm512_slli_epi32(w, 2), third);
-    return or_masked(s, _mm512_slli_epi32(w, 3), fourth);
-}
-
-/* Scales of two neighbouring sub-blocks, and -by times them as mins. */
-MATH_INLINE void store_two(struct tile_q8 *t, int j, __m512i s0, __m512i s1, int by)
-{
-    const __m512i low = _mm512_set1_epi32(0xffff), times = _mm512_set1_epi16((short)-by);
-    _mm512_store_si512(t->scale[j], s0);
-    _mm512_store_si512(t->scale[j + 1], s1);
-    const __m512i both = _mm512_or_si512(_mm512_and_si512(s0, low), _mm512_slli_epi32(s1, 16));
-    _mm512_store_si512(t->min[j / 2], _mm512_mullo_epi16(both, times));
-}
-
-/* 2 x + 1 of the n bits at `at` of each word. */
-MATH_INLINE __m512i odd_scale(__m512i words, unsigned at, unsigned mask)
-{
-    return _mm512_add_epi32(_mm512_slli_epi32(bytes_of(words, at, mask), 1), _mm512_set1_epi32(1));
-}
-
-MATH_INLINE void store_d(struct tile_q8 *t, __m512 d, float by)
-{
-    _mm512_store_ps(t->d[0], _mm512_mul_ps(d, _mm512_set1_ps(by)));
-}
-
-MATH_INLINE __m512 first_d(const uint8_t *src, size_t stride)
-{
-    return f16_low(gather_word(src, stride));
-}
+#define DEFINE_UNPACK(name)                                                                                  \
+    MATH_INLINE void unpack_##name(bool packed, const uint8_t *src, size_t stride, int64_t k,                \
+                                   struct ahead ahead, void *tile)
 
 /* ---- IQ2: entries of eight values --------------------------------------------------------------- */
 
@@ -120,15 +40,16 @@ MATH_INLINE void store_eight(uint8_t (*q)[64], __m512i entry, __m512i signs, int
     _mm512_store_si512(q[1], _mm512_mask_sub_epi8(high, minus_high, both, high));
 }
 
-DECLARE_UNPACK_ROWS(iq2_xxs)
+DEFINE_UNPACK(iq2_xxs)
 {
+    const struct source from = block_at(packed, src, stride, 2, 64);
     struct tile_q8 *t = tile;
     (void)k;
     UNROLL for (int part = 0; part < 4; part++)
     { /* 64 elements */
         const int at = 2 + 16 * part;
         __m512i v[4];
-        load_words(rows_at(src, stride), at, later(ahead, at - 2), part ? 1 : 2, v);
+        load_words(from, at, later(ahead, at - 2), part ? 1 : 2, v);
         UNROLL for (int h = 0; h < 2; h++)
         {
             const __m512i signs = even_signs(spread_sevens(v[2 * h + 1]));
@@ -138,29 +59,31 @@ DECLARE_UNPACK_ROWS(iq2_xxs)
         }
         store_two(t, 2 * part, odd_scale(v[1], 28, 15), odd_scale(v[3], 28, 15), IQ_OFFSET);
     }
-    store_d(t, first_d(src, stride), 0.125f);
+    store_d(t, load_first_d(from), 0.125f);
 }
+UNPACK(iq2_xxs)
 
 /* 16 scales of four bits from byte `at` of the block on. */
-MATH_INLINE void store_nibble_scales(struct tile_q8 *t, const uint8_t *src, size_t stride)
+MATH_INLINE void store_nibble_scales(struct tile_q8 *t, struct source from, int at)
 {
     UNROLL for (int h = 0; h < 2; h++)
     {
-        const __m512i w = gather_word(src + 4 * h, stride);
+        const __m512i w = load_word(from, at + 4 * h);
         UNROLL for (unsigned j = 0; j < 8; j += 2)
             store_two(t, 8 * h + (int)j, odd_scale(w, 4 * j, 15), odd_scale(w, 4 * j + 4, 15), IQ_OFFSET);
     }
 }
 
-DECLARE_UNPACK_ROWS(iq2_xs)
+DEFINE_UNPACK(iq2_xs)
 {
+    const struct source from = block_at(packed, src, stride, 2, 72);
     struct tile_q8 *t = tile;
     (void)k;
     UNROLL for (int part = 0; part < 4; part++)
     {
         const int at = 2 + 16 * part;
         __m512i v[4];
-        load_words(rows_at(src, stride), at, later(ahead, at - 2), part == 3 ? 2 : 1, v);
+        load_words(from, at, later(ahead, at - 2), part == 3 ? 2 : 1, v);
         UNROLL for (int h = 0; h < 2; h++)
         { /* two words hold four entries: nine bits of index, seven of signs */
             const __m512i a = v[2 * h], b = v[2 * h + 1];
@@ -174,20 +97,22 @@ DECLARE_UNPACK_ROWS(iq2_xs)
                 look_up(iq2_xs_grid, bytes_of(i < 2 ? a : b, 16 * (unsigned)(i % 2), 511)), signs, i);
         }
     }
-    store_nibble_scales(t, src + 66, stride);
-    store_d(t, first_d(src, stride), 0.125f);
+    store_nibble_scales(t, from, 66);
+    store_d(t, load_first_d(from), 0.125f);
 }
+UNPACK(iq2_xs)
 
-DECLARE_UNPACK_ROWS(iq2_s)
+DEFINE_UNPACK(iq2_s)
 {
+    const struct source from = block_at(packed, src, stride, 2, 80);
     struct tile_q8 *t = tile;
     (void)k;
     UNROLL for (int half = 0; half < 2; half++)
     { /* 16 entries */
         __m512i low[4], signs[4];
-        load_words(rows_at(src, stride), 2 + 16 * half, later(ahead, 16 * half), 1, low);
-        load_words(rows_at(src, stride), 34 + 16 * half, later(ahead, 32 + 24 * half), 2, signs);
-        const __m512i high = gather_word(src + 66 + 4 * half, stride);
+        load_words(from, 2 + 16 * half, later(ahead, 16 * half), 1, low);
+        load_words(from, 34 + 16 * half, later(ahead, 32 + 24 * half), 2, signs);
+        const __m512i high = load_word(from, 66 + 4 * half);
         UNROLL for (int i = 0; i < 16; i++)
         {
             const __m512i upper = _mm512_slli_epi32(bytes_of(high, 2 * (unsigned)i, 3), 8);
@@ -195,21 +120,23 @@ DECLARE_UNPACK_ROWS(iq2_s)
             store_eight(t->q + 32 * half + 2 * i, look_up(iq2_s_grid, index), signs[i / 4], i % 4);
         }
     }
-    store_nibble_scales(t, src + 74, stride);
-    store_d(t, first_d(src, stride), 0.125f);
+    store_nibble_scales(t, from, 74);
+    store_d(t, load_first_d(from), 0.125f);
 }
+UNPACK(iq2_s)
 
 /* ---- IQ3: entries of four values ----------------------------------------------------------------- */
 
-DECLARE_UNPACK_ROWS(iq3_xxs)
+DEFINE_UNPACK(iq3_xxs)
 {
+    const struct source from = block_at(packed, src, stride, 2, 96);
     const __m512i offset = _mm512_set1_epi8(IQ_OFFSET);
     struct tile_q8 *t = tile;
     (void)k;
     UNROLL for (int half = 0; half < 2; half++)
     {
         __m512i rest[4];
-        load_words(rows_at(src, stride), 66 + 16 * half, later(ahead, 64 + 16 * half), 1, rest);
+        load_words(from, 66 + 16 * half, later(ahead, 64 + 16 * half), 1, rest);
         UNROLL for (int j = 0; j < 4; j++) /* before the loops below, in which the words are used up */
             if (j % 2 == 0) store_two(t, 4 * half + j, odd_scale(rest[j], 28, 15),
                                       odd_scale(rest[j + 1], 28, 15), IQ_OFFSET);
@@ -217,7 +144,7 @@ DECLARE_UNPACK_ROWS(iq3_xxs)
         { /* 64 elements */
             const int at = 2 + 32 * half + 16 * part;
             __m512i v[4];
-            load_words(rows_at(src, stride), at, later(ahead, at - 2), 1, v);
+            load_words(from, at, later(ahead, at - 2), 1, v);
             UNROLL for (int h = 0; h < 2; h++)
             {
                 const __m512i signs = even_signs(spread_sevens(rest[2 * part + h]));
@@ -234,25 +161,27 @@ DECLARE_UNPACK_ROWS(iq3_xxs)
             }
         }
     }
-    store_d(t, first_d(src, stride), 0.25f);
+    store_d(t, load_first_d(from), 0.25f);
 }
+UNPACK(iq3_xxs)
 
-DECLARE_UNPACK_ROWS(iq3_s)
+DEFINE_UNPACK(iq3_s)
 {
+    const struct source from = block_at(packed, src, stride, 2, 108);
     const __m512i seven = _mm512_set1_epi8(7), fifteen = _mm512_set1_epi8(15), eight = _mm512_set1_epi8(8);
-    const __m512i scales = gather_word(src + 106, stride), low = _mm512_set1_epi32(0xffff);
+    const __m512i scales = load_word(from, 106), low = _mm512_set1_epi32(0xffff);
     struct tile_q8 *t = tile;
     (void)k;
     UNROLL for (int half = 0; half < 2; half++)
     { /* 32 entries */
-        const __m512i high = gather_word(src + 66 + 4 * half, stride);
+        const __m512i high = load_word(from, 66 + 4 * half);
         __m512i signs[4];
-        load_words(rows_at(src, stride), 74 + 16 * half, later(ahead, 72 + 18 * half), 2, signs);
+        load_words(from, 74 + 16 * half, later(ahead, 72 + 18 * half), 2, signs);
         UNROLL for (int part = 0; part < 2; part++)
         {
             const int at = 2 + 32 * half + 16 * part;
             __m512i v[4];
-            load_words(rows_at(src, stride), at, later(ahead, at - 2), 1, v);
+            load_words(from, at, later(ahead, at - 2), 1, v);
             UNROLL for (int i = 0; i < 16; i++)
             {
                 const unsigned e = (unsigned)(16 * part + i);
@@ -274,9 +203,10 @@ DECLARE_UNPACK_ROWS(iq3_s)
         _mm512_store_si512(t->pair8[j], pair);
         _mm512_store_si512(t->min[j], _mm512_setzero_si512());
     }
-    store_d(t, first_d(src, stride), 1.0f);
+    store_d(t, load_first_d(from), 1.0f);
     _mm512_store_ps(t->m[0], _mm512_setzero_ps());
 }
+UNPACK(iq3_s)
 
 /* ---- IQ1: entries of eight of three values ------------------------------------------------------- */
 
@@ -308,16 +238,17 @@ MATH_INLINE void finish_iq1(struct tile_q8 *t, __m512 d)
     store_d(t, d, 0.125f);
 }
 
-DECLARE_UNPACK_ROWS(iq1_s)
+DEFINE_UNPACK(iq1_s)
 {
+    const struct source from = block_at(packed, src, stride, 2, 48);
     struct tile_q8 *t = tile;
     __m512i high[4];
     (void)k;
-    load_words(rows_at(src, stride), 34, later(ahead, 32), 2, high);
+    load_words(from, 34, later(ahead, 32), 2, high);
     UNROLL for (int half = 0; half < 2; half++)
     {
         __m512i v[4];
-        load_words(rows_at(src, stride), 2 + 16 * half, later(ahead, 16 * half), 1, v);
+        load_words(from, 2 + 16 * half, later(ahead, 16 * half), 1, v);
         UNROLL for (int j = 0; j < 4; j++)
         { /* 32 elements, 16 bits of high */
             const unsigned at = 16 * (unsigned)(j % 2);
@@ -332,20 +263,22 @@ DECLARE_UNPACK_ROWS(iq1_s)
             }
         }
     }
-    finish_iq1(t, first_d(src, stride));
+    finish_iq1(t, load_first_d(from));
 }
+UNPACK(iq1_s)
 
-DECLARE_UNPACK_ROWS(iq1_m)
+DEFINE_UNPACK(iq1_m)
 {
+    const struct source from = block_at(packed, src, stride, 0, 56);
     struct tile_q8 *t = tile;
-    const __m512i scales[2] = {gather_word(src + 48, stride), gather_word(src + 52, stride)};
+    const __m512i scales[2] = {load_word(from, 48), load_word(from, 52)};
     __m512i high[4];
     (void)k;
-    load_words(rows_at(src, stride), 32, later(ahead, 32), 2, high);
+    load_words(from, 32, later(ahead, 32), 2, high);
     UNROLL for (int half = 0; half < 2; half++)
     {
         __m512i v[4];
-        load_words(rows_at(src, stride), 16 * half, later(ahead, 16 * half), 1, v);
+        load_words(from, 16 * half, later(ahead, 16 * half), 1, v);
         UNROLL for (unsigned i = 0; i < 16; i++)
         { /* entries; two share a scale */
             const __m512i h = high[2 * half + (int)i / 8];
@@ -364,6 +297,7 @@ DECLARE_UNPACK_ROWS(iq1_m)
     d = or_masked(d, _mm512_srli_epi32(scales[1], 16), _mm512_set1_epi32(0xf000));
     finish_iq1(t, f16_low(d));
 }
+UNPACK(iq1_m)
 
 /* ---- nibbles ------------------------------------------------------------------------------------- */
 
@@ -377,87 +311,68 @@ MATH_INLINE void store_nibbles(uint8_t (*q)[64], const __m512i v[4], __m512i val
     }
 }
 
-DECLARE_UNPACK_ROWS(iq4_nl)
+DEFINE_UNPACK(iq4_nl)
 {
     const __m512i values = sixteen(iq4_values, 128);
     struct tile_q8 *t = tile;
-    for (int64_t b = 0; b < k / 32; b++, src += 18, ahead = later(ahead, 18)) {
+    const int64_t n = k / 32, step = packed ? 16 * PANEL_ROWS : 18;
+    for (int64_t b = 0; b < n; b++, ahead = later(ahead, 18)) {
+        const struct source from = {
+            src + b * step, stride, packed, 2, NULL, src + (n * 16 + b * 2) * PANEL_ROWS};
         __m512i v[4];
-        load_words(rows_at(src, stride), 2, ahead, 2, v);
+        load_words(from, 2, ahead, 2, v);
         store_nibbles(t->q + 8 * b, v, values);
-        _mm512_store_ps(t->d[b], first_d(src, stride));
+        _mm512_store_ps(t->d[b], load_first_d(from));
     }
 }
+UNPACK(iq4_nl)
 
-DECLARE_UNPACK_ROWS(iq4_xs)
+DEFINE_UNPACK(iq4_xs)
 {
-    const __m512i values = sixteen(iq4_values, 128), bias = _mm512_set1_epi32(32);
-    const __m512i head = gather_word(src, stride), low = gather_word(src + 4, stride);
+    const struct source from = block_at(packed, src, stride, 0, 136);
+    const __m512i values = sixteen(iq4_values, 128);
     struct tile_q8 *t = tile;
     (void)k;
-    UNROLL for (unsigned j = 0; j < 8; j += 2)
-    {
-        __m512i s[2];
-        UNROLL for (unsigned i = 0; i < 2; i++)
-        {
-            const __m512i upper = _mm512_slli_epi32(bytes_of(head, 16 + 2 * (j + i), 3), 4);
-            s[i] = _mm512_sub_epi32(_mm512_or_si512(bytes_of(low, 4 * (j + i), 15), upper), bias);
-        }
-        store_two(t, (int)j, s[0], s[1], 128);
-    }
+    store_head_iq4_xs(t, load_word(from, 0), load_word(from, 4));
     UNROLL for (int j = 0; j < 8; j++)
     {
         __m512i v[4];
-        load_words(rows_at(src, stride), 8 + 16 * j, later(ahead, 17 * j), 2, v);
+        load_words(from, 8 + 16 * j, later(ahead, 17 * j), 2, v);
         store_nibbles(t->q + 8 * j, v, values);
     }
-    store_d(t, f16_low(head), 1.0f);
 }
+UNPACK(iq4_xs)
 
-/* Halves of powers of two: below 2^-126 they are subnormal. */
-MATH_INLINE __m512 halves_of_e8m0(__m512i e)
-{
-    const __mmask16 small = _mm512_cmplt_epu32_mask(e, _mm512_set1_epi32(2));
-    const __m512i normal = _mm512_slli_epi32(_mm512_sub_epi32(e, _mm512_set1_epi32(1)), 23);
-    return _mm512_castsi512_ps(_mm512_mask_sllv_epi32(normal, small, _mm512_set1_epi32(0x200000), e));
-}
-
-DECLARE_UNPACK_ROWS(mxfp4)
+DEFINE_UNPACK(mxfp4)
 {
     const __m512i values = sixteen(e2m1_values, 16);
     struct tile_q8 *t = tile;
-    for (int64_t b = 0; b < k / 32; b++, src += 17, ahead = later(ahead, 17)) {
+    const int64_t n = k / 32, step = packed ? 16 * PANEL_ROWS : 17;
+    for (int64_t b = 0; b < n; b++, ahead = later(ahead, 17)) {
+        const struct source from = {src + b * step, stride, packed, 1, NULL, NULL};
+        const uint8_t *e = src + (n * 16 + b) * PANEL_ROWS;
         __m512i v[4];
-        load_words(rows_at(src, stride), 1, ahead, 2, v);
+        load_words(from, 1, ahead, 2, v);
         store_nibbles(t->q + 8 * b, v, values);
-        _mm512_store_ps(t->d[b], halves_of_e8m0(bytes_of(gather_word(src, stride), 0, 255)));
+        _mm512_store_ps(t->d[b],
+                        halves_of_e8m0(packed ? load_bytes(e) : bytes_of(load_word(from, 0), 0, 255)));
     }
 }
-
-/* Exponent 0: the mantissa times 2^-10. */
-MATH_INLINE __m512 halves_of_ue4m3(__m512i x)
-{
-    const __m512i seven = _mm512_and_si512(x, _mm512_set1_epi32(0x7f));
-    const __m512i normal = _mm512_add_epi32(_mm512_slli_epi32(seven, 20), _mm512_set1_epi32(119 << 23));
-    const __mmask16 small = _mm512_cmplt_epi32_mask(seven, _mm512_set1_epi32(8));
-    const __mmask16 number = _mm512_cmpneq_epi32_mask(x, _mm512_set1_epi32(0x7f));
-    const __m512 d = _mm512_mask_mul_ps(_mm512_castsi512_ps(normal), small, _mm512_cvtepi32_ps(seven),
-                                        _mm512_set1_ps(0x1p-10f));
-    return _mm512_maskz_mov_ps(number, d);
-}
+UNPACK(mxfp4)
 
 /* Scales of the first and the second half of each 32: d and m. */
-DECLARE_UNPACK_ROWS(nvfp4)
+DEFINE_UNPACK(nvfp4)
 {
     const __m512i values = sixteen(e2m1_values, 12);
     struct tile_q8 *t = tile;
-    for (int64_t b = 0; b < k / 32; b += 2, src += 36, ahead = later(ahead, 36)) {
-        const __m512i scales = gather_word(src, stride);
+    for (int64_t b = 0; b < k / 32; b += 2, src += 36 * (packed ? PANEL_ROWS : 1), ahead = later(ahead, 36)) {
+        const struct source from = block_at(packed, src, stride, 0, 36);
+        const __m512i scales = load_word(from, 0);
         UNROLL for (int h = 0; h < 2; h++)
         {
             uint8_t(*q)[64] = t->q + 8 * (b + h);
             __m512i v[4];
-            load_words(rows_at(src, stride), 4 + 16 * h, later(ahead, 16 * h), 2, v);
+            load_words(from, 4 + 16 * h, later(ahead, 16 * h), 2, v);
             UNROLL for (int i = 0; i < 4; i++)
             { /* 8 elements in the low nibbles of two words, 8 in the high ones */
                 uint8_t(*to)[64] = q + i / 2 * 4 + i % 2;
@@ -469,50 +384,44 @@ DECLARE_UNPACK_ROWS(nvfp4)
         }
     }
 }
+UNPACK(nvfp4)
 
 /* ---- ternary digits ------------------------------------------------------------------------------ */
 
-/* The next digit of 64 numbers, 123 too high, and what is left of them: quant_iq.c. */
-MATH_INLINE __m512i next_digit(__m512i *v)
+DEFINE_UNPACK(tq1_0)
 {
-    const __m512i one = _mm512_set1_epi8(1);
-    const __mmask64 some = _mm512_cmpge_epu8_mask(*v, _mm512_set1_epi8(86));
-    const __mmask64 two = _mm512_cmpge_epu8_mask(*v, _mm512_set1_epi8((char)171));
-    __m512i digit = _mm512_mask_blend_epi8(some, _mm512_set1_epi8(123), _mm512_set1_epi8(124));
-    digit = _mm512_mask_add_epi8(digit, two, digit, one);
-    *v = _mm512_add_epi8(_mm512_add_epi8(*v, *v), *v);
-    return digit;
-}
-
-DECLARE_UNPACK_ROWS(tq1_0)
-{
+    const struct source from = block_at(packed, src, stride, 0, 52);
+    const __m512i base = _mm512_set1_epi8(123);
     struct tile_q8 *t = tile;
     __m512i v[13];
     (void)k;
     UNROLL for (int part = 0; part < 3; part++)
-        load_words(rows_at(src, stride), 16 * part, later(ahead, 16 * part), part == 2 ? 2 : 1, v + 4 * part);
-    v[12] = gather_word(src + 48, stride);
+        load_words(from, 16 * part, later(ahead, 16 * part), part == 2 ? 2 : 1, v + 4 * part);
+    v[12] = load_word(from, 48);
     UNROLL for (int i = 0; i < 13; i++)
     {
         uint8_t(*to)[64] = t->q + (i < 8 ? i : i < 12 ? 32 + i : 60);
         const int step = i < 8 ? 8 : i < 12 ? 4 : 1;
         for (int digit = 0; digit < (i < 12 ? 5 : 4); digit++)
-            _mm512_store_si512(to[step * digit], next_digit(&v[i]));
+            _mm512_store_si512(to[step * digit], _mm512_add_epi8(next_digit(&v[i]), base));
     }
-    store_d(t, f16_high(gather_word(src + 50, stride)), 1.0f);
+    store_d(t, load_last_d(from, 52), 1.0f);
 }
+UNPACK(tq1_0)
 
-DECLARE_UNPACK_ROWS(tq2_0)
+DEFINE_UNPACK(tq2_0)
 {
+    const struct source from = block_at(packed, src, stride, 0, 64);
     const __m512i base = _mm512_set1_epi8(123);
     struct tile_q8 *t = tile;
     (void)k;
     UNROLL for (int part = 0; part < 4; part++)
     {
         __m512i v[4];
-        load_words(rows_at(src, stride), 16 * part, later(ahead, 16 * part), part == 3 ? 2 : 1, v);
+        load_words(from, 16 * part, later(ahead, 16 * part), part == 3 ? 2 : 1, v);
         UNROLL for (int group = 0; group < 4; group++) UNROLL for (int j = 0; j < 4; j++) _mm512_store_si512(
             t->q[part / 2 * 32 + group * 8 + part % 2 * 4 + j], _mm512_add_epi8(two_bits(v[j], group), base));
     }
-    store_d(t, f16_high(gather_word(src + 62, stride)), 1.0f);
+    store_d(t, load_last_d(from, 64), 1.0f);
 }
+UNPACK(tq2_0)
