@@ -256,7 +256,7 @@ static int rival(const struct option_group *g, int index, uint64_t mask)
 
 bool option_in_environment(const struct option_def *d)
 {
-    return strcmp(d->name, "help") != 0;
+    return strcmp(d->name, "help") != 0 && strcmp(d->name, "cache") != 0;
 }
 
 bool option_in_profile(const struct option_def *d)

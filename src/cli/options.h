@@ -78,7 +78,8 @@ void options_free(struct option_group *groups, int n_groups); /* frees lists */
 /* "HASTEN_TOP_K" for "top-k". */
 #define OPTION_NAME_BYTES VALUE_WORD_BYTES
 void option_environment_name(const char *option, char out[OPTION_NAME_BYTES + 8]);
-/* Can the environment and a profile set it? Not --help; a profile no --profile either. */
+/* Can the environment and a profile set it? Not --help, nor the environment --cache, as HASTEN_CACHE is the folder of
+ * models; a profile no --profile either. */
 bool option_in_environment(const struct option_def *d);
 bool option_in_profile(const struct option_def *d);
 /* All long names of the groups (and long spellings among the letters) into names[cap]; returns how many. */

@@ -10,15 +10,17 @@ struct attend_job {
     int32_t layer, first_lane;
 };
 
+/* Of positions below end. */
 static struct kv_view view_of(const struct attend_job *j, const struct hasten_seq *s, int32_t head_kv,
-                              int32_t n)
+                              int32_t end)
 {
+    const int32_t lane = j->first_lane + head_kv;
     return (struct kv_view){.pool = &j->e->kv,
                             .seq = &s->kv,
                             .layer = j->layer,
                             .head_kv = head_kv,
-                            .lane = j->first_lane + head_kv,
-                            .n = n,
+                            .lane = lane,
+                            .n = end - kv_removed(&s->kv, lane),
                             .d_k = j->l->d_k,
                             .d_v = j->l->d_v};
 }
@@ -49,7 +51,8 @@ static void append_lanes(void *ctx, int64_t begin, int64_t end, int worker)
             continue;
         const struct kv_view v = view_of(j, s, head_kv, p->pos[last_row(p, block)] + 1);
         a->use->m->attend->append(a->use->state, method_seq_state(j->e, a->use, s), &v,
-                                  p->blocks[block].first_pos, scratch_of(a, worker));
+                                  p->blocks[block].first_pos - kv_removed(&s->kv, v.lane),
+                                  scratch_of(a, worker));
     }
 }
 
@@ -86,11 +89,11 @@ static void select_rows(void *ctx, int64_t begin, int64_t end, int worker)
                                        .scale = l->q_scale};
         uint64_t *words = words_of(a, row, head_kv * sets);
         for (int32_t s = 0; s < sets; s++)
-            see_all(words + s * a->stride, a->stride, pos + 1);
+            see_all(words + s * a->stride, a->stride, q.kv.n);
         a->use->m->attend->select(a->use->state, method_seq_state(j->e, a->use, p->seq[row]), &q, words,
                                   a->stride, scratch_of(a, worker));
         for (int32_t s = 0; s < sets; s++)
-            attend_keep(words + s * a->stride, pos, pos + 1);
+            attend_keep(words + s * a->stride, q.kv.n - 1, q.kv.n);
     }
 }
 
@@ -108,18 +111,16 @@ static void count_pages(const struct attend_job *j)
     const struct attending *a = &j->e->methods.attending;
     const struct pass *p = &j->e->pass;
     const int32_t group = j->l->n_head / j->l->n_head_kv, per_kv = a->use->m->attend->per_head ? group : 1;
-    const int32_t sets = j->l->n_head_kv * per_kv;
-    for (int32_t row = 0; row < p->n_rows; row++) {
-        const int32_t n = p->pos[row] / KV_PAGE + 1;
-        uint64_t read = (uint64_t)n * (uint64_t)sets;
-        if (a->sparse[row]) {
-            read = 0;
-            for (int32_t s = 0; s < sets; s++)
-                read += pages_read(words_of(a, row, s), n);
+    uint64_t all = 0, read = 0;
+    for (int32_t row = 0; row < p->n_rows; row++)
+        for (int32_t s = 0; s < j->l->n_head_kv * per_kv; s++) {
+            const int32_t lane = j->first_lane + s / per_kv,
+                          n = (p->pos[row] - kv_removed(&p->seq[row]->kv, lane)) / KV_PAGE + 1;
+            all += (uint64_t)n;
+            read += a->sparse[row] ? pages_read(words_of(a, row, s), n) : (uint64_t)n;
         }
-        j->e->counters.attend_pages_all += (uint64_t)n * (uint64_t)j->l->n_head_kv;
-        j->e->counters.attend_pages_read += read / (uint64_t)per_kv;
-    }
+    j->e->counters.attend_pages_all += all / (uint64_t)per_kv;
+    j->e->counters.attend_pages_read += read / (uint64_t)per_kv;
 }
 
 bool attend_rows(struct hasten_engine *e, const struct layer *l, int32_t layer, int32_t first_lane)
@@ -141,6 +142,37 @@ bool attend_rows(struct hasten_engine *e, const struct layer *l, int32_t layer, 
         pool_for(e->pool, (int64_t)e->pass.n_rows * l->n_head_kv, 1, select_rows, &j);
     count_pages(&j);
     return any;
+}
+
+/* ctx of rebuild_lanes: the job of one layer, and whose entries. */
+struct rebuild_job {
+    struct attend_job job;
+    const struct hasten_seq *s;
+    int32_t length;
+};
+
+static void rebuild_lanes(void *ctx, int64_t begin, int64_t end, int worker)
+{
+    const struct rebuild_job *r = ctx;
+    const struct attending *a = &r->job.e->methods.attending;
+    for (int64_t h = begin; h < end; h++) {
+        const struct kv_view v = view_of(&r->job, r->s, (int32_t)h, r->length);
+        a->use->m->attend->append(a->use->state, method_seq_state(r->job.e, a->use, r->s), &v, 0,
+                                  scratch_of(a, worker));
+    }
+}
+
+void attend_rebuild(struct hasten_engine *e, const struct hasten_seq *s, int32_t length)
+{
+    const struct attending *a = &e->methods.attending;
+    struct rebuild_job r = {.job = {.e = e}, .s = s, .length = length};
+    for (int32_t i = 0; a->use && a->use->m->attend->append && i < e->model->desc.n_layer; i++) {
+        r.job.l = &e->layers[i];
+        r.job.layer = i;
+        if (!r.job.l->window && r.job.l->attn == ATTN_GQA)
+            pool_for(e->pool, r.job.l->n_head_kv, 1, rebuild_lanes, &r);
+        r.job.first_lane += r.job.l->n_head_kv;
+    }
 }
 
 size_t attend_bytes(const struct method_site *site, const struct method_use *u, struct attending *out,

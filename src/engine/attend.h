@@ -9,7 +9,8 @@
 #include "engine/kv.h"
 #include "engine/method.h"
 
-/* One layer and KV head of one sequence: entries [0, n), entry i holds position i. */
+/* One layer and KV head of one sequence: entries [0, n), in ascending positions; entry i holds position i unless a
+ * method of the stage cache took some out (kv_position says). */
 struct kv_view {
     const struct kv_pool *pool;
     const struct kv_seq *seq;
@@ -22,7 +23,7 @@ void kv_view_read(const struct kv_view *v, int32_t from, int32_t n, float *k, fl
 
 /* The query heads of a row that share a KV head. */
 struct attend_query {
-    struct kv_view kv; /* n = pos + 1: what the plain engine would read */
+    struct kv_view kv; /* the entries that would be read; the row's own is the last */
     int32_t pos;       /* of the row */
     int32_t n_prompt;  /* announced length of the prompt: rows from here on are decoded; -1: not announced */
     int32_t n_heads;   /* of the group */

@@ -24,7 +24,7 @@ struct attention {
 };
 
 /* A copy of block i, each field read once: they may be changing, and not fit each other. */
-static struct row_block block_at(const struct attention *a, int64_t i)
+static struct row_block row_block_at(const struct attention *a, int64_t i)
 {
     const volatile struct row_block *now = &a->e->pass.blocks[i];
     struct row_block b = {now->seq, now->first_row, now->n_rows, now->first_pos, now->whole};
@@ -32,6 +32,15 @@ static struct row_block block_at(const struct attention *a, int64_t i)
     b.n_rows = b.n_rows < positions ? b.n_rows : positions;
     b.n_rows = b.n_rows < rows ? b.n_rows : rows;
     b.whole = b.whole < a->e->settings.n_ctx ? b.whole : a->e->settings.n_ctx;
+    return b;
+}
+
+/* Block i for a KV head, its positions counted in entries of its lane (kv.h). */
+static struct row_block block_at(const struct attention *a, int64_t i, int32_t head_kv)
+{
+    struct row_block b = row_block_at(a, i);
+    const int32_t removed = kv_removed(&b.seq->kv, a->first_lane + head_kv);
+    b.first_pos = removed < b.first_pos ? b.first_pos - removed : 0;
     return b;
 }
 
@@ -236,7 +245,7 @@ static uint8_t *scratch_of(const struct attention *a, int worker)
 /* Later rows of a prompt see more: they are begun first, so that the workers end together. */
 static struct row_block unit_block(const struct attention *a, int64_t unit)
 {
-    return block_at(a, a->n_blocks - 1 - unit / a->l->n_head_kv);
+    return block_at(a, a->n_blocks - 1 - unit / a->l->n_head_kv, (int32_t)(unit % a->l->n_head_kv));
 }
 
 /* Chunks are single units: stage holds the results of one. */
@@ -299,8 +308,9 @@ struct span {
 static struct span span_of(const struct attention *a, int64_t i)
 {
     const int64_t unit = i / a->n_spans;
-    struct span s = {.b = block_at(a, unit / a->l->n_head_kv),
-                     .head_kv = (int32_t)(unit % a->l->n_head_kv),
+    const int32_t head_kv = (int32_t)(unit % a->l->n_head_kv);
+    struct span s = {.b = block_at(a, unit / a->l->n_head_kv, head_kv),
+                     .head_kv = head_kv,
                      .index = (int32_t)(i % a->n_spans)};
     const struct pages seen = visible_pages(a->l, &s.b);
     s.pages = span_pages(seen, seen.first * KV_PAGE / ATTN_SPAN + s.index);
@@ -340,8 +350,8 @@ static void merge_spans(void *ctx, int64_t begin, int64_t end, int worker)
 {
     const struct attention *a = ctx;
     for (int64_t i = begin; i < end; i++) {
-        const struct row_block b = block_at(a, i / a->l->n_head_kv);
         const int32_t head_kv = (int32_t)(i % a->l->n_head_kv);
+        const struct row_block b = block_at(a, i / a->l->n_head_kv, head_kv);
         const struct work w = lay_out(a->l, b.n_rows, scratch_of(a, worker));
         const struct pages seen = visible_pages(a->l, &b);
         const int32_t first = seen.first * KV_PAGE / ATTN_SPAN;

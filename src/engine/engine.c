@@ -21,8 +21,17 @@ static hasten_status open_seqs(struct hasten_engine *e, struct hasten_error *err
     if (!e->seqs || !e->seq_tokens || !e->seq_tables)
         return error_set(err, HASTEN_ERR_MEMORY, "opening the engine: out of memory for %d sequences",
                          s->n_seq_max);
+    if (e->methods.caching.use &&
+        !(e->seq_entries = mem_calloc((size_t)s->n_seq_max, entries_bytes(s, e->kv.n_lanes))))
+        return error_set(err, HASTEN_ERR_MEMORY,
+                         "opening the engine: out of memory for the entries of %d sequences", s->n_seq_max);
     for (int32_t i = 0; i < s->n_seq_max; i++) {
         e->seqs[i].engine = e;
+        if (e->seq_entries) {
+            e->seqs[i].kv.removed =
+                (int32_t *)(void *)((char *)e->seq_entries + (size_t)i * entries_bytes(s, e->kv.n_lanes));
+            e->seqs[i].kv.positions = e->seqs[i].kv.removed + e->kv.n_lanes;
+        }
         e->seqs[i].tokens = e->seq_tokens + (size_t)i * (size_t)s->n_ctx;
         e->seqs[i].kv.table = e->seq_tables + (size_t)i * table;
         e->seqs[i].kv.max_pages = max_pages;
@@ -111,6 +120,7 @@ void hasten_engine_close(struct hasten_engine *e)
     packing_close(e);
     overlays_close(e);
     method_set_close(&e->methods);
+    mem_free(e->seq_entries);
     mem_free(e->seq_tables);
     mem_free(e->seq_tokens);
     mem_free(e->seqs);

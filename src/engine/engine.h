@@ -32,6 +32,7 @@ struct hasten_seq {
     int32_t n_kv;
     bool beyond;
     int32_t n_prompt; /* announced; -1: not */
+    int32_t next_act; /* length at which a method of the stage cache acts next; INT32_MAX: none */
     /* of the step in progress */
     struct stretch todo[2];
     int32_t n_todo, old_length, wanted_from, reached;
@@ -148,6 +149,7 @@ struct hasten_engine {
     struct kv_pool kv;
     struct hasten_seq *seqs;          /* [n_seq_max] */
     int32_t *seq_tokens, *seq_tables; /* backing memory of all sequences */
+    int32_t *seq_entries; /* the same of kv_seq.removed and .positions; NULL: no method of the stage cache */
     struct widths widths;
     struct buffers buf;
     uint8_t *arena; /* backing memory of buf and pass */
@@ -184,6 +186,8 @@ const struct kernels *engine_kernels(const struct hasten_engine_settings *s);
 enum kv_rep engine_kv_rep(const struct hasten_engine_settings *s);
 /* Writes the KV lanes of a model; returns their number (lanes may be NULL). */
 int32_t engine_lanes(const struct model_desc *d, struct kv_lane *lanes);
+/* Bytes of kv_seq.removed and .positions of a sequence. */
+size_t entries_bytes(const struct hasten_engine_settings *s, int32_t n_lanes);
 int64_t engine_kv_pages(const struct hasten_engine_settings *s);
 
 /* What packing adds to the memory of an engine beside the file (padding and a piece), and the bytes packed in all. */

@@ -78,8 +78,10 @@ void store_kv(struct hasten_engine *e, const struct layer *l, int32_t first_lane
 {
     const int32_t pos = e->pass.pos[row];
     for (int32_t h = 0; h < l->n_head_kv; h++) {
-        const struct kv_tile t = kv_tile_at(&e->kv, &e->pass.seq[row]->kv, pos / KV_PAGE, first_lane + h);
-        e->kernels->kv_store(t.rep, l->d_k, l->d_v, pos % KV_PAGE, k + (int64_t)h * l->d_k,
+        const struct kv_seq *s = &e->pass.seq[row]->kv;
+        const int32_t entry = pos - kv_removed(s, first_lane + h);
+        const struct kv_tile t = kv_tile_at(&e->kv, s, entry / KV_PAGE, first_lane + h);
+        e->kernels->kv_store(t.rep, l->d_k, l->d_v, entry % KV_PAGE, k + (int64_t)h * l->d_k,
                              v + (int64_t)h * l->d_v, (void *)(uintptr_t)t.k, (void *)(uintptr_t)t.v);
     }
 }
@@ -145,6 +147,7 @@ static void attention_block(struct rows_ctx *c)
     switch (l->attn) {
     case ATTN_GQA:
     case ATTN_ALL:
+        cache_watch(e, l, c->layer);
         attention_layer(e, l, c->first_lane, attend_rows(e, l, c->layer, c->first_lane));
         break;
     }

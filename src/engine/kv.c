@@ -101,60 +101,133 @@ static void release(struct kv_pool *p, int32_t block)
     p->free_list[p->n_free++] = block;
 }
 
-/* The pages that a sequence has already from `from` on, which may be shared: entries of its table. */
-struct entries {
-    int64_t first, end;
-};
-
-static struct entries held_from(const struct kv_pool *p, const struct kv_seq *s, int32_t from)
+/* A copy of the page at *entry that only this sequence has. */
+static void make_own(struct kv_pool *p, int32_t *entry)
 {
-    const int64_t end = (int64_t)s->n_pages * p->n_lanes, first = (int64_t)(from / KV_PAGE) * p->n_lanes;
-    return (struct entries){first < end ? first : end, end};
+    if (p->refs[*entry] == 1)
+        return;
+    const int32_t copy = take(p);
+    memcpy(p->base + (size_t)copy * p->block_bytes, p->base + (size_t)*entry * p->block_bytes,
+           p->block_bytes);
+    release(p, *entry);
+    *entry = copy;
+}
+
+static int32_t *entry_at(const struct kv_pool *p, const struct kv_seq *s, int32_t page, int32_t lane)
+{
+    return &s->table[(int64_t)page * p->n_lanes + lane];
 }
 
 int64_t kv_need(const struct kv_pool *p, const struct kv_seq *s, int32_t from, int32_t to)
 {
-    const struct entries held = held_from(p, s, from);
-    int64_t need = (int64_t)(pages_of(to) - s->n_pages) * p->n_lanes;
-    for (int64_t i = held.first; i < held.end; i++)
-        need += p->refs[s->table[i]] > 1;
+    int64_t need = 0;
+    for (int32_t lane = 0; lane < p->n_lanes; lane++) {
+        const int32_t removed = kv_removed(s, lane), held = kv_pages(s, lane);
+        for (int32_t page = (from - removed) / KV_PAGE; page < held; page++)
+            need += p->refs[*entry_at(p, s, page, lane)] > 1;
+        need += pages_of(to - removed) - held;
+    }
     return need;
 }
 
 void kv_extend(struct kv_pool *p, struct kv_seq *s, int32_t from, int32_t to)
 {
-    const struct entries held = held_from(p, s, from);
-    for (int64_t i = held.first; i < held.end; i++) {
-        if (p->refs[s->table[i]] == 1)
-            continue;
-        const int32_t copy = take(p);
-        memcpy(p->base + (size_t)copy * p->block_bytes, p->base + (size_t)s->table[i] * p->block_bytes,
-               p->block_bytes);
-        release(p, s->table[i]);
-        s->table[i] = copy;
+    for (int32_t lane = 0; lane < p->n_lanes; lane++) {
+        const int32_t removed = kv_removed(s, lane), held = kv_pages(s, lane), end = pages_of(to - removed);
+        for (int32_t page = (from - removed) / KV_PAGE; page < held; page++)
+            make_own(p, entry_at(p, s, page, lane));
+        for (int32_t page = held; page < end; page++)
+            *entry_at(p, s, page, lane) = take(p);
     }
-    const int32_t n_pages = pages_of(to);
-    for (; s->n_pages < n_pages; s->n_pages++)
-        for (int32_t lane = 0; lane < p->n_lanes; lane++)
-            s->table[(int64_t)s->n_pages * p->n_lanes + lane] = take(p);
+    s->n_positions = to > s->n_positions ? to : s->n_positions;
 }
 
-void kv_shrink(struct kv_pool *p, struct kv_seq *s, int32_t n_keep)
+static void release_from(struct kv_pool *p, const struct kv_seq *s, int32_t lane, int32_t first, int32_t end)
 {
-    const int32_t n_pages = pages_of(n_keep);
-    while (s->n_pages > n_pages) {
-        s->n_pages--;
-        for (int32_t lane = 0; lane < p->n_lanes; lane++)
-            release(p, s->table[(int64_t)s->n_pages * p->n_lanes + lane]);
-    }
+    for (int32_t page = end - 1; page >= first; page--)
+        release(p, *entry_at(p, s, page, lane));
 }
 
-void kv_share(struct kv_pool *p, const struct kv_seq *src, struct kv_seq *dst, int32_t n_keep)
+static void forget_removed(const struct kv_pool *p, struct kv_seq *s)
 {
-    dst->n_pages = pages_of(n_keep);
-    const int64_t n = (int64_t)dst->n_pages * p->n_lanes;
-    for (int64_t i = 0; i < n; i++) {
-        dst->table[i] = src->table[i];
-        p->refs[src->table[i]]++;
+    s->sealed = 0;
+    for (int32_t lane = 0; s->removed && lane < p->n_lanes; lane++)
+        s->removed[lane] = 0;
+}
+
+int32_t kv_shrink(struct kv_pool *p, struct kv_seq *s, int32_t n_keep)
+{
+    if (n_keep >= s->n_positions)
+        return s->n_positions;
+    const int32_t keep = n_keep < s->sealed ? 0 : n_keep;
+    for (int32_t lane = 0; lane < p->n_lanes; lane++) {
+        const int32_t first = keep ? pages_of(keep - kv_removed(s, lane)) : 0;
+        release_from(p, s, lane, first, kv_pages(s, lane));
     }
+    s->n_positions = keep;
+    if (keep == 0)
+        forget_removed(p, s);
+    return keep;
+}
+
+int32_t kv_share(struct kv_pool *p, const struct kv_seq *src, struct kv_seq *dst, int32_t n_keep)
+{
+    dst->n_positions = n_keep < src->sealed ? 0 : n_keep < src->n_positions ? n_keep : src->n_positions;
+    forget_removed(p, dst);
+    if (dst->n_positions == 0)
+        return 0;
+    dst->sealed = src->sealed;
+    for (int32_t lane = 0; lane < p->n_lanes; lane++) {
+        if (src->removed) {
+            const int64_t at = (int64_t)lane * src->max_pages * KV_PAGE;
+            dst->removed[lane] = src->removed[lane];
+            memcpy(dst->positions + at, src->positions + at,
+                   (size_t)(src->sealed - src->removed[lane]) * sizeof *dst->positions);
+        }
+        for (int32_t page = 0; page < kv_pages(dst, lane); page++) {
+            const int32_t block = *entry_at(p, src, page, lane);
+            *entry_at(p, dst, page, lane) = block;
+            p->refs[block]++;
+        }
+    }
+    return dst->n_positions;
+}
+
+int64_t kv_shared(const struct kv_pool *p, const struct kv_seq *s, int32_t lane)
+{
+    int64_t n = 0;
+    for (int32_t page = 0; page < kv_pages(s, lane); page++)
+        n += p->refs[*entry_at(p, s, page, lane)] > 1;
+    return n;
+}
+
+int64_t kv_blocks(const struct kv_pool *p, const struct kv_seq *s)
+{
+    int64_t n = 0;
+    for (int32_t lane = 0; lane < p->n_lanes; lane++)
+        n += kv_pages(s, lane);
+    return n;
+}
+
+void kv_compact(struct kv_pool *p, struct kv_seq *s, int32_t lane, int32_t length, const int32_t *kept,
+                int32_t n)
+{
+    int32_t *positions = s->positions + (int64_t)lane * s->max_pages * KV_PAGE;
+    const int32_t m = length - s->removed[lane], held = kv_pages(s, lane);
+    int32_t first = 0;
+    n = kept ? n : m;
+    while (first < n && (!kept || kept[first] == first))
+        first++;
+    for (int32_t page = first / KV_PAGE; n < m && page < held; page++)
+        make_own(p, entry_at(p, s, page, lane));
+    for (int32_t i = first; i < n; i++) {
+        const struct kv_tile from = kv_tile_at(p, s, kept[i] / KV_PAGE, lane),
+                             to = kv_tile_at(p, s, i / KV_PAGE, lane);
+        kv_move(&from, kept[i] % KV_PAGE, p->lanes[lane].d_k, p->lanes[lane].d_v, &to, i % KV_PAGE);
+    }
+    for (int32_t i = 0; i < n; i++) /* ascending: what is read lies at i or behind it */
+        positions[i] = kv_position(s, lane, kept ? kept[i] : i);
+    const int32_t end = (s->n_positions - (s->removed[lane] + m - n) + KV_PAGE - 1) / KV_PAGE;
+    release_from(p, s, lane, end, held);
+    s->removed[lane] += m - n;
 }

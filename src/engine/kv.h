@@ -26,10 +26,35 @@ struct kv_pool {
     bool poison;        /* fill freed pages with NaN */
 };
 
+/* What a lane holds are *entries*: entry i holds position i, until entries are taken out of it (kv_compact); then what
+ * was left of positions below `sealed` lies together, and a later position lies at itself less what was taken. */
 struct kv_seq {
-    int32_t *table; /* [max_pages × n_lanes] block numbers; beyond n_pages those of the past, or 0 */
-    int32_t n_pages, max_pages;
+    int32_t
+        *table; /* [max_pages × n_lanes] block numbers; beyond the pages of a lane those of the past, or 0 */
+    int32_t n_positions; /* that there are pages for */
+    int32_t max_pages;
+    int32_t sealed;     /* positions that were there when entries were last taken out; 0: never */
+    int32_t *removed;   /* [n_lanes] entries taken out; NULL: nobody ever takes any */
+    int32_t *positions; /* [n_lanes × max_pages × KV_PAGE] of the entries that were left; NULL with removed */
 };
+
+static inline int32_t kv_removed(const struct kv_seq *s, int32_t lane)
+{
+    return s->removed ? s->removed[lane] : 0;
+}
+
+/* Position of an entry. */
+static inline int32_t kv_position(const struct kv_seq *s, int32_t lane, int32_t entry)
+{
+    const int32_t removed = kv_removed(s, lane);
+    return entry < s->sealed - removed ? s->positions[(int64_t)lane * s->max_pages * KV_PAGE + entry]
+                                       : entry + removed;
+}
+
+static inline int32_t kv_pages(const struct kv_seq *s, int32_t lane)
+{
+    return (s->n_positions - kv_removed(s, lane) + KV_PAGE - 1) / KV_PAGE;
+}
 
 /* Bytes of the page of a lane; of the whole pool with its tables. Overflow gives HASTEN_ERR_MEMORY. */
 size_t kv_page_bytes(enum kv_rep rep, const struct kv_lane *lane);
@@ -44,14 +69,22 @@ void kv_pool_close(struct kv_pool *p);
 int64_t kv_need(const struct kv_pool *p, const struct kv_seq *s, int32_t from, int32_t to);
 /* Makes positions [from, to) writable, with what they hold. The caller has checked kv_need and max_pages. */
 void kv_extend(struct kv_pool *p, struct kv_seq *s, int32_t from, int32_t to);
-/* Keeps only the pages that hold positions below n_keep. */
-void kv_shrink(struct kv_pool *p, struct kv_seq *s, int32_t n_keep);
-/* dst (empty) gets the pages of src that hold positions below n_keep, shared. */
-void kv_share(struct kv_pool *p, const struct kv_seq *src, struct kv_seq *dst, int32_t n_keep);
+/* Keeps only the pages that hold positions below n_keep. Below `sealed` what was taken out is missed: then nothing is
+ * kept, and the sequence is as new. Returns how many positions there are pages for, n_keep or 0. */
+int32_t kv_shrink(struct kv_pool *p, struct kv_seq *s, int32_t n_keep);
+/* dst (empty) gets the pages of src that hold positions below n_keep, shared. Returns as kv_shrink. */
+int32_t kv_share(struct kv_pool *p, const struct kv_seq *src, struct kv_seq *dst, int32_t n_keep);
+/* Keeps of a lane's entries of positions below length the n in `kept` (ascending), moved together; frees pages. Shared
+ * pages are copied first: kv_shared says how many pages that may take. The caller sets s->sealed = length once all
+ * lanes are done; positions of lanes that keep all must be written too (kept: NULL). */
+void kv_compact(struct kv_pool *p, struct kv_seq *s, int32_t lane, int32_t length, const int32_t *kept,
+                int32_t n);
+int64_t kv_shared(const struct kv_pool *p, const struct kv_seq *s, int32_t lane);
+int64_t kv_blocks(const struct kv_pool *p, const struct kv_seq *s); /* pages held, of all lanes */
 
 static inline struct kv_tile kv_tile_at(const struct kv_pool *p, const struct kv_seq *s, int32_t page,
                                         int32_t lane)
-{
+{ /* page: counted in entries of the lane */
     uint8_t *block = p->base + (size_t)s->table[(int64_t)page * p->n_lanes + lane] * p->block_bytes;
     return (struct kv_tile){.rep = p->rep, .k = block, .v = block + kv_key_bytes(p->rep, p->lanes[lane].d_k)};
 }

@@ -131,6 +131,8 @@ struct method {
     int32_t n_knobs;
     size_t knobs_bytes;
     const char
+        *exercise; /* knobs at which it is at work within a few hundred tokens, for the contract tests */
+    const char
         *neutral; /* knobs at which the bits are the plain engine's ("budget=all"); NULL: there are none */
     uint32_t traits, needs;
     const struct method_conflict *conflicts;

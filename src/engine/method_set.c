@@ -34,6 +34,10 @@ static hasten_status check_needs(const struct method_site *site, const struct me
         return error_set(err, HASTEN_ERR_USAGE,
                          "--%s %s: needs a model with a cache of keys and values (found %s)", stage, m->name,
                          site->desc->encoder ? "an encoder" : "a scripted model");
+    if (m->stage == STAGE_CACHE && site->desc->rope_switch)
+        return error_set(err, HASTEN_ERR_USAGE,
+                         "--%s %s: not with a model that rotates long sequences anew (LongRoPE)", stage,
+                         m->name);
     bool global = false;
     for (int32_t i = 0; i < site->desc->n_layer; i++)
         global |= site->desc->layers[i].window == 0;
@@ -91,6 +95,11 @@ static hasten_status add(const struct method_site *site, const struct hasten_met
         set->seq_bytes += (u->m->seq_bytes(site, u->knobs) + 63) & ~(size_t)63;
     if (u->m->attend)
         set->attending.use = u;
+    if (u->m->cache) {
+        set->caching.use = u;
+        set->caching.queries_at = set->seq_bytes;
+        set->seq_bytes += (caching_seq_bytes(site, u) + 63) & ~(size_t)63;
+    }
     return HASTEN_OK;
 }
 
@@ -120,6 +129,8 @@ static size_t own_bytes(const struct method_site *site, struct method_set *set, 
     size_t bytes = (size_t)site->settings->n_seq_max * set->seq_bytes;
     if (set->attending.use)
         bytes += attend_bytes(site, set->attending.use, &set->attending, memory ? memory + bytes : NULL);
+    if (set->caching.use)
+        bytes += caching_bytes(site, set->caching.use, &set->caching, memory ? memory + bytes : NULL);
     return bytes;
 }
 

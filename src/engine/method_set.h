@@ -3,6 +3,7 @@
 #ifndef HASTEN_ENGINE_METHOD_SET_H
 #define HASTEN_ENGINE_METHOD_SET_H
 #include "engine/attend.h"
+#include "engine/cache.h"
 #include "engine/method.h"
 
 struct hasten_engine;
@@ -27,6 +28,7 @@ struct method_set {
     uint8_t *memory;  /* [n_seq_max × seq_bytes], then what attending points into */
     size_t bytes;
     struct attending attending;
+    struct caching caching;
 };
 
 /* Parses and checks settings->methods. On failure *out is closed. */
@@ -50,6 +52,8 @@ void *method_seq_state(const struct hasten_engine *e, const struct method_use *u
 
 /* attend.c: between the storing of a layer's keys and its attention. Returns whether any row's words count. */
 bool attend_rows(struct hasten_engine *e, const struct layer *l, int32_t layer, int32_t first_lane);
+/* A sequence's entries moved: what methods keep of them is made anew. */
+void attend_rebuild(struct hasten_engine *e, const struct hasten_seq *s, int32_t length);
 size_t attend_bytes(const struct method_site *site, const struct method_use *u, struct attending *out,
                     uint8_t *memory);
 

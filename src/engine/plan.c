@@ -98,6 +98,12 @@ int32_t engine_lanes(const struct model_desc *d, struct kv_lane *lanes)
     return n;
 }
 
+size_t entries_bytes(const struct hasten_engine_settings *s, int32_t n_lanes)
+{
+    const size_t pages = ((size_t)s->n_ctx + KV_PAGE - 1) / KV_PAGE;
+    return (size_t)n_lanes * (1 + pages * KV_PAGE) * sizeof(int32_t);
+}
+
 /* Pages that every lane can have: the positions asked for, and for each further sequence one page partly used. */
 int64_t engine_kv_pages(const struct hasten_engine_settings *s)
 {
@@ -258,6 +264,8 @@ static hasten_status plan_methods(const struct hasten_model *m, const struct has
     if (st)
         return st;
     *bytes = method_set_plan(&site, &set);
+    if (set.caching.use)
+        *bytes += (uint64_t)s->n_seq_max * entries_bytes(s, engine_lanes(&m->desc, NULL));
     method_set_close(&set);
     return HASTEN_OK;
 }

@@ -13,7 +13,7 @@ static hasten_status find_free(struct hasten_engine *e, struct hasten_seq **out,
         (*out)->length = (*out)->n_kv = 0;
         (*out)->beyond = false;
         (*out)->n_prompt = -1;
-        (*out)->kv.n_pages = 0;
+        (*out)->kv.n_positions = (*out)->kv.sealed = 0;
         method_seq_open(e, *out);
         return HASTEN_OK;
     }
@@ -44,11 +44,11 @@ hasten_status hasten_seq_fork(struct hasten_seq *src, int32_t n_keep, struct has
         return st;
     struct hasten_seq *s = *out;
     s->length = n_keep;
-    s->n_kv = src->n_kv < n_keep ? src->n_kv : n_keep;
     s->beyond = src->beyond;
     s->n_prompt = src->n_prompt;
     memcpy(s->tokens, src->tokens, (size_t)n_keep * sizeof *s->tokens);
-    kv_share(&src->engine->kv, &src->kv, &s->kv, n_keep);
+    const int32_t held = kv_share(&src->engine->kv, &src->kv, &s->kv, n_keep);
+    s->n_kv = src->n_kv < held ? src->n_kv : held;
     method_seq_fork(src->engine, src, s, n_keep);
     return HASTEN_OK;
 }
@@ -59,8 +59,8 @@ hasten_status hasten_seq_truncate(struct hasten_seq *s, int32_t n_keep, struct h
     if (st)
         return st;
     s->length = n_keep;
-    s->n_kv = s->n_kv < n_keep ? s->n_kv : n_keep;
-    kv_shrink(&s->engine->kv, &s->kv, n_keep);
+    const int32_t held = kv_shrink(&s->engine->kv, &s->kv, n_keep);
+    s->n_kv = s->n_kv < held ? s->n_kv : held;
     method_seq_truncate(s->engine, s, n_keep);
     return HASTEN_OK;
 }
@@ -95,5 +95,5 @@ const int32_t *hasten_seq_tokens(const struct hasten_seq *s)
 
 uint64_t hasten_seq_bytes(const struct hasten_seq *s)
 {
-    return (uint64_t)s->kv.n_pages * (uint64_t)s->engine->kv.n_lanes * s->engine->kv.block_bytes;
+    return (uint64_t)kv_blocks(&s->engine->kv, &s->kv) * s->engine->kv.block_bytes;
 }

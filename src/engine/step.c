@@ -69,8 +69,8 @@ static hasten_status make_room(struct hasten_engine *e, const struct hasten_item
     int64_t need = 0;
     for (int32_t i = 0; i < n_items; i++) {
         plan_item(e, &items[i], wanted);
-        need += kv_need(&e->kv, &items[i].seq->kv, first_written(items[i].seq),
-                        items[i].seq->length + items[i].n);
+        const int32_t from = first_written(items[i].seq), to = items[i].seq->length + items[i].n;
+        need += kv_need(&e->kv, &items[i].seq->kv, from, to) + cache_need(e, items[i].seq, from, to);
     }
     if (need > e->kv.n_free)
         return error_set(
@@ -80,6 +80,7 @@ static hasten_status make_room(struct hasten_engine *e, const struct hasten_item
     for (int32_t i = 0; i < n_items; i++) {
         struct hasten_seq *s = items[i].seq;
         kv_extend(&e->kv, &s->kv, first_written(s), s->length + items[i].n);
+        s->next_act = cache_next(e, s, first_written(s));
         for (int32_t j = 0; j < items[i].n; j++)
             s->tokens[s->length + j] = items[i].tokens[j];
         s->length += items[i].n;
@@ -92,8 +93,8 @@ static void take_back(struct hasten_engine *e, const struct hasten_item *items, 
     for (int32_t i = 0; i < n_items; i++) {
         struct hasten_seq *s = items[i].seq;
         s->length = s->old_length;
-        s->n_kv = s->n_kv < s->length ? s->n_kv : s->length;
-        kv_shrink(&e->kv, &s->kv, s->length);
+        const int32_t held = kv_shrink(&e->kv, &s->kv, s->length);
+        s->n_kv = s->n_kv < held ? s->n_kv : held;
         method_seq_truncate(e, s, s->length);
     }
 }
@@ -131,7 +132,8 @@ static void add_row(struct hasten_engine *e, struct hasten_seq *s, int32_t item,
     s->reached = pos + 1;
 }
 
-/* Fills e->pass with as many rows as fit, from the cursor on. A pass ends where a sequence changes its rotation. */
+/* Fills e->pass with as many rows as fit, from the cursor on. A pass ends where a sequence changes its rotation, and
+ * where a method of the stage cache acts on one. */
 static void compose_pass(struct hasten_engine *e, const struct hasten_item *items, int32_t n_items,
                          struct cursor *c)
 {
@@ -145,21 +147,31 @@ static void compose_pass(struct hasten_engine *e, const struct hasten_item *item
             s->n_kv = 0;
         }
         add_row(e, s, c->item, c->pos);
-        if (++c->pos < t->to)
+        const bool acts = ++c->pos == s->next_act;
+        if (c->pos < t->to && acts)
+            return;
+        if (c->pos < t->to)
             continue;
         if (++c->stretch < s->n_todo) {
             c->pos = s->todo[c->stretch].from;
             return;
         }
         *c = cursor_at(items, n_items, c->item + 1);
+        if (acts)
+            return;
     }
 }
 
 /* The rows of the pass are in their sequences' pages. */
-static void note_reached(const struct hasten_item *items, int32_t n_items, int32_t first, int32_t last)
+static void note_reached(struct hasten_engine *e, const struct hasten_item *items, int32_t n_items,
+                         int32_t first, int32_t last)
 {
-    for (int32_t i = first; i <= last && i < n_items; i++)
-        items[i].seq->n_kv = items[i].seq->reached;
+    for (int32_t i = first; i <= last && i < n_items; i++) {
+        struct hasten_seq *s = items[i].seq;
+        s->n_kv = s->reached;
+        if (s->n_kv == s->next_act)
+            cache_act(e, s, s->n_kv);
+    }
 }
 
 hasten_status engine_run(struct hasten_engine *e, const struct hasten_item *items, int32_t n_items,
@@ -182,7 +194,7 @@ hasten_status engine_run(struct hasten_engine *e, const struct hasten_item *item
             take_back(e, items, n_items);
             return st;
         }
-        note_reached(items, n_items, first, c.item);
+        note_reached(e, items, n_items, first, c.item);
         wanted = wanted && after(e, ctx);
     }
     return HASTEN_OK;

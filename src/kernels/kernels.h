@@ -195,6 +195,9 @@ bool kernels_supports(const struct quant_type *type);
 /* Entry e of a page as floats: what kv_store kept of k [d_k] and v [d_v]; either may be NULL. For methods that look at
  * a cache; not fast (kv_load.c). */
 void kv_load(const struct kv_tile *t, int64_t d_k, int64_t d_v, int32_t e, float *k, float *v);
+/* Copies entry e of a page to entry f of another of the same form, bit for bit; they may be one page. */
+void kv_move(const struct kv_tile *from, int32_t e, int64_t d_k, int64_t d_v, const struct kv_tile *to,
+             int32_t f);
 
 /* What only encoders need, one build for every set: the same bits everywhere (encoder.c).
  * y = (x - mean) / sqrt(var + eps) * w + b (Ba et al., arXiv:1607.06450, eq. 4); fixed reductions; y may be x. */

@@ -155,6 +155,8 @@ static void open_run(struct run *r, const struct hasten_model *m)
     s.kv_type = r->spec->kv;
     s.loras = r->spec->loras;
     s.n_loras = r->spec->n_loras;
+    s.methods = r->spec->methods;
+    s.n_methods = r->spec->n_methods;
     s.poison = true;
     die_unless_ok(hasten_engine_open(m, &s, &r->engine, &err), &err, "opening an engine");
 #if !defined(__SANITIZE_THREAD__)
@@ -162,6 +164,8 @@ static void open_run(struct run *r, const struct hasten_model *m)
         pool_set_patience(r->engine->pool, 0);
 #endif
     die_unless_ok(hasten_seq_open(r->engine, &r->seq, &err), &err, "opening a sequence");
+    if (r->spec->n_prompt > 0)
+        die_unless_ok(hasten_seq_announce(r->seq, r->spec->n_prompt, &err), &err, "announcing");
     for (int j = 0; j < r->spec->n_neighbours; j++)
         die_unless_ok(hasten_seq_open(r->engine, &r->other[j], &err), &err, "opening a neighbour");
 }

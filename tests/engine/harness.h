@@ -22,6 +22,9 @@ struct run_spec {
     enum hasten_kv_type kv; /* f16 by default */
     const struct hasten_lora_use *loras;
     int n_loras;
+    const struct hasten_method_use *methods;
+    int n_methods;
+    int32_t n_prompt; /* announced, if above 0 */
 };
 
 /* Short text of a spec, for messages. */
