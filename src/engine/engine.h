@@ -250,6 +250,9 @@ struct linear_input {
 };
 void linear_group(struct hasten_engine *e, const struct linear_input *in, int32_t n, const struct linear *lin,
                   int32_t n_lin);
+/* matmul, and w's scale where it has one: what every product of a model's matrix goes through. */
+void weight_multiply(const struct kernels *kn, const struct weight *w, const struct act *a, int64_t row0,
+                     int64_t row1, float *y, int64_t ldy, void *scratch);
 /* The panels that a claim of a product takes: at least whole groups of CLAIM_PANELS and about 4 µs of work, of which
  * one group is `macs`; at most what n rows of results can be staged of. */
 #define CLAIM_PANELS 2 /* panels that matmul is fastest with, together */

@@ -37,7 +37,7 @@ static void multiply_square(const struct gated *g, const struct weight *w, int64
                           .k = w->k,
                           .rows = g->e->buf.act[f] + (size_t)first * stride,
                           .row_stride = stride};
-    kn->matmul(w, &a, row0, row1, y - row0, SQUARE_ROWS, scratch);
+    weight_multiply(kn, w, &a, row0, row1, y - row0, SQUARE_ROWS, scratch);
 }
 
 /* Bytes that a whole block of SQUARE_ROWS values takes in a row of activations. */

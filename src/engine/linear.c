@@ -93,6 +93,14 @@ static struct area area_of(const struct product *p, int64_t begin, int64_t end)
     return a;
 }
 
+void weight_multiply(const struct kernels *kn, const struct weight *w, const struct act *a, int64_t row0,
+                     int64_t row1, float *y, int64_t ldy, void *scratch)
+{
+    kn->matmul(w, a, row0, row1, y, ldy, scratch);
+    for (int64_t i = 0; i < a->n && w->scale; i++)
+        kn->scale(*w->scale, row1 - row0, y + i * ldy + row0);
+}
+
 /* Staged results lie as [matrix][input row][row of the part]. */
 static void multiply_area(const void *ctx, int64_t begin, int64_t end, int worker, void *stage)
 {
@@ -113,12 +121,12 @@ static void multiply_area(const void *ctx, int64_t begin, int64_t end, int worke
                               .rows = p->act[f] + (size_t)at.first * stride,
                               .row_stride = stride};
         if (!stage) {
-            kn->matmul(&p->w[j], &a, r.row0, r.row1, p->y[j] + at.first * p->w[j].n_rows, p->w[j].n_rows,
-                       scratch);
+            weight_multiply(kn, &p->w[j], &a, r.row0, r.row1, p->y[j] + at.first * p->w[j].n_rows,
+                            p->w[j].n_rows, scratch);
             continue;
         }
         const int64_t width = r.row1 - r.row0;
-        kn->matmul(&p->w[j], &a, r.row0, r.row1, staged - r.row0, width, scratch);
+        weight_multiply(kn, &p->w[j], &a, r.row0, r.row1, staged - r.row0, width, scratch);
         staged += at.n * width;
     }
 }

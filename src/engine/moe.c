@@ -205,9 +205,9 @@ static void multiply_units(const void *ctx, int64_t begin, int64_t end, int work
                               .row_stride = stride};
         const int64_t width = s.row1 - s.row0;
         if (stage)
-            kn->matmul(w, &a, s.row0, s.row1, staged - s.row0, width, scratch);
+            weight_multiply(kn, w, &a, s.row0, s.row1, staged - s.row0, width, scratch);
         else
-            kn->matmul(w, &a, s.row0, s.row1, p->y[s.mat] + s.first * w->n_rows, w->n_rows, scratch);
+            weight_multiply(kn, w, &a, s.row0, s.row1, p->y[s.mat] + s.first * w->n_rows, w->n_rows, scratch);
         staged = stage ? staged + s.n * width : NULL;
         at = s.end;
     }
@@ -322,6 +322,34 @@ static void combine_rows(void *ctx, int64_t begin, int64_t end, int worker)
     }
 }
 
+/* ---- who watches (tap.h) ---------------------------------------------------------------------------------- */
+
+static void tell(const struct block *b, int32_t group, bool of_down)
+{
+    const struct hasten_engine *e = b->e;
+    const struct moe *m = &b->l->moe;
+    const int32_t expert = e->buf.moe.group_expert[group], first = e->buf.moe.group_first[group];
+    const struct weight *const gate_up[] = {&m->gate[expert], &m->up[expert]}, *const down[] = {
+                                                                                   &m->down[expert]};
+    const struct tap_linear_input in = {
+        .w = of_down ? down : gate_up,
+        .n_w = of_down ? 1 : 2,
+        .x = of_down ? e->buf.moe.gate + first * b->l->d_ff : e->buf.norm,
+        .row = of_down ? NULL : e->buf.moe.row + first,
+        .n = e->buf.moe.group_first[group + 1] - first,
+        .k = of_down ? b->l->d_ff : e->model->desc.d_model,
+        .pool = e->pool,
+    };
+    for (const struct tap_linear_input_sub *s = e->taps.linear_input; s; s = s->next)
+        s->fn(s->ctx, &in);
+}
+
+static void tell_taps(const struct block *b, bool of_down)
+{
+    for (int32_t i = 0; i < b->n_groups && b->e->taps.linear_input; i++)
+        tell(b, i, of_down);
+}
+
 /* ---- the block -------------------------------------------------------------------------------------------- */
 
 static void set_forms(struct block *b)
@@ -348,10 +376,12 @@ void moe_block(struct hasten_engine *e, const struct layer *l)
     if (b.most > 1)
         pool_for(e->pool, n_entries, ROWS_PER_CLAIM, gather_entries, &b);
     engine_lap(e, ENGINE_OP_ROUTE);
+    tell_taps(&b, false);
     multiply_gate_up(&b);
     engine_lap(e, ENGINE_OP_GATE_UP);
     pool_for(e->pool, n_entries, ROWS_PER_CLAIM, activate_entries, &b);
     engine_lap(e, ENGINE_OP_ACTIVATION);
+    tell_taps(&b, true);
     multiply(&b, &(struct product){
                      .w = {l->moe.down}, .y = {e->buf.moe.out}, .act = {e->buf.moe.hidden}, .n_mats = 1});
     engine_lap(e, ENGINE_OP_DOWN);

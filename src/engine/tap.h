@@ -9,11 +9,13 @@
 #include "base/pool.h"
 #include "kernels/kernels.h"
 
-/* Tap "linear input": the rows that a group of matrices is about to multiply. */
+/* Tap "linear input": the rows that a group of matrices is about to multiply; in a mixture of experts a call for each
+ * expert that some row has chosen, ascending, first with gate and up of all of these, then with down. */
 struct tap_linear_input {
     const struct weight *const *w; /* [n_w] all read the same rows */
     int32_t n_w;
-    const float *x; /* [n × k], after the norm, before quantisation */
+    const float *x;     /* [n × k], after the norm, before quantisation */
+    const int32_t *row; /* [n] ascending: which rows of x; NULL: these n */
     int32_t n;
     int64_t k;
     struct pool *pool; /* the engine's workers */

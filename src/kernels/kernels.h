@@ -48,6 +48,8 @@ struct weight {
     int64_t n_rows, k, row_bytes;
     const uint8_t
         *packed; /* the same weight once more in panels (packed.h), which matmul reads instead; or NULL */
+    const float
+        *scale; /* what products are multiplied by, after matmul, which does not look at it; or NULL */
 };
 
 enum act_form {

@@ -105,6 +105,33 @@ static hasten_status check_shape(const struct gguf *g, const struct gguf_tensor 
                      (long long)t->ne[3], expected);
 }
 
+/* What stands beside a matrix <part>.weight whose blocks leave a factor out, as those of NVFP4 do: <part>.scale, one F32
+ * number a matrix, multiplies its products; <part>.input_scale is for who quantises activations to four bits, and is
+ * passed over (llama.cpp: conversion/base.py, src/llama-model.cpp). Token embeddings have none: rows are read, too. */
+static hasten_status bind_scales(const struct gguf *g, struct model_desc *m, const char *name, int32_t n,
+                                 struct weight *out, struct hasten_error *err)
+{
+    static const char weight[] = ".weight";
+    const size_t len = strlen(name) - (sizeof weight - 1);
+    const float *scale = NULL;
+    char full[128];
+    if (strlen(name) < sizeof weight || len > 100 || strcmp(name + len, weight) != 0 ||
+        strcmp(name, "token_embd.weight") == 0)
+        return HASTEN_OK;
+    snprintf(full, sizeof full, "%.*s.input_scale", (int)len, name);
+    claim(g, m, full);
+    snprintf(full, sizeof full, "%.*s.scale", (int)len, name);
+    const hasten_status st = bind_vector(g, m, full, n, true, &scale, err);
+    for (int32_t i = 0; i < n && scale; i++) {
+        if (!isfinite(scale[i]))
+            return error_set(err, HASTEN_ERR_FILE,
+                             "%s: tensor '%s': value %d is %g (expected a finite number)", gguf_path(g), full,
+                             i, (double)scale[i]);
+        out[i].scale = &scale[i];
+    }
+    return st;
+}
+
 hasten_status bind_stack(const struct gguf *g, struct model_desc *m, const char *name, int64_t k,
                          int64_t n_rows, int32_t n, struct weight *out, struct hasten_error *err)
 {
@@ -123,7 +150,7 @@ hasten_status bind_stack(const struct gguf *g, struct model_desc *m, const char 
                                  .n_rows = n_rows,
                                  .k = k,
                                  .row_bytes = t->row_bytes};
-    return HASTEN_OK;
+    return bind_scales(g, m, name, n, out, err);
 }
 
 hasten_status bind_weight(const struct gguf *g, struct model_desc *m, const char *name, int64_t k,
