@@ -36,12 +36,12 @@ static const struct option_def imatrix_defs[] = {
      "only the first N tokens; 0: all"},
 };
 
-/* The sums of one input group; its matrices share them. */
+/* The sums of one input group; its tensors share them. A tensor of experts is n_mat matrices, each with its own. */
 struct group {
-    const uint8_t *key; /* data of the group's first matrix */
-    double *sums;       /* [k] */
-    int64_t k;
-    int64_t rows;
+    const struct gguf_tensor *first; /* of the group's tensors */
+    double *sums;                    /* [n_mat × k] */
+    int64_t *rows;                   /* [n_mat] */
+    int64_t k, n_mat;
 };
 
 struct collector {
@@ -60,13 +60,27 @@ struct collector {
 
 /* ---- the tap ---------------------------------------------------------------------------------------------- */
 
+/* Whether a matrix is a tensor, or one of those stacked in it. */
+static bool lies_in(const struct gguf_tensor *t, const struct weight *w)
+{
+    return w->data >= t->data && w->data < t->data + t->size_bytes;
+}
+
 /* Remembers which tensors of the file the matrices of a new group are. */
 static void claim_tensors(struct collector *c, const struct tap_linear_input *in, int32_t group)
 {
     for (int64_t i = 0; i < gguf_n_tensors(c->s.gguf); i++)
         for (int32_t j = 0; j < in->n_w; j++)
-            if (gguf_tensor_at(c->s.gguf, i)->data == in->w[j]->data)
+            if (lies_in(gguf_tensor_at(c->s.gguf, i), in->w[j]))
                 c->group_of[i] = group;
+}
+
+static const struct gguf_tensor *tensor_of(const struct collector *c, const struct weight *w)
+{
+    for (int64_t i = 0; i < gguf_n_tensors(c->s.gguf); i++)
+        if (lies_in(gguf_tensor_at(c->s.gguf, i), w))
+            return gguf_tensor_at(c->s.gguf, i);
+    return NULL;
 }
 
 /* NULL when out of memory. */
@@ -74,8 +88,8 @@ static struct group *group_of(struct collector *c, const struct tap_linear_input
 {
     for (int32_t i = 0; i < c->n_groups; i++) {
         const int32_t at = (c->next + i) % c->n_groups;
-        if (c->groups[at].key == in->w[0]->data) {
-            c->next = at + 1;
+        if (lies_in(c->groups[at].first, in->w[0])) {
+            c->next = at; /* the next expert's is the same */
             return &c->groups[at];
         }
     }
@@ -88,16 +102,24 @@ static struct group *group_of(struct collector *c, const struct tap_linear_input
         c->cap_groups = cap;
     }
     struct group *g = &c->groups[c->n_groups];
-    *g = (struct group){.key = in->w[0]->data, .k = in->k, .sums = mem_calloc((size_t)in->k, sizeof(double))};
-    if (!g->sums)
+    *g = (struct group){.first = tensor_of(c, in->w[0]), .k = in->k};
+    if (!g->first)
         return NULL;
-    claim_tensors(c, in, c->n_groups++);
-    c->next = c->n_groups;
+    g->n_mat = g->first->ne[2] * g->first->ne[3];
+    g->sums = mem_calloc((size_t)(g->k * g->n_mat), sizeof *g->sums);
+    g->rows = mem_calloc((size_t)g->n_mat, sizeof *g->rows);
+    if (!g->sums || !g->rows) {
+        mem_free(g->sums);
+        mem_free(g->rows);
+        return NULL;
+    }
+    claim_tensors(c, in, c->n_groups);
+    c->next = c->n_groups++;
     return g;
 }
 
 struct add_columns {
-    struct group *g;
+    double *sums; /* [k] */
     const struct tap_linear_input *in;
 };
 
@@ -106,9 +128,9 @@ static void add_columns(void *ctx, int64_t begin, int64_t end, int worker)
     const struct add_columns *a = ctx;
     (void)worker;
     for (int32_t i = 0; i < a->in->n; i++) {
-        const float *x = a->in->x + i * a->in->k;
+        const float *x = a->in->x + (a->in->row ? a->in->row[i] : i) * a->in->k;
         for (int64_t j = begin; j < end; j++)
-            a->g->sums[j] += (double)x[j] * (double)x[j];
+            a->sums[j] += (double)x[j] * (double)x[j];
     }
 }
 
@@ -120,8 +142,10 @@ static void take_input(void *ctx, const struct tap_linear_input *in)
         c->out_of_memory = true;
         return;
     }
-    pool_for(in->pool, in->k, COLUMNS_PER_CLAIM, add_columns, &(struct add_columns){g, in});
-    g->rows += in->n;
+    const int64_t mat = (in->w[0]->data - g->first->data) / (in->w[0]->n_rows * in->w[0]->row_bytes);
+    const int64_t at = mat < g->n_mat ? mat : 0; /* parts of a fused matrix share its rows */
+    pool_for(in->pool, in->k, COLUMNS_PER_CLAIM, add_columns, &(struct add_columns){g->sums + at * g->k, in});
+    g->rows[at] += in->n;
 }
 
 /* ---- the text --------------------------------------------------------------------------------------------- */
@@ -195,19 +219,19 @@ static hasten_status check_sums(const struct collector *c, struct hasten_error *
 {
     for (int64_t i = 0; i < gguf_n_tensors(c->s.gguf); i++) {
         const struct group *g = c->group_of[i] < 0 ? NULL : &c->groups[c->group_of[i]];
-        for (int64_t j = 0; g && j < g->k; j++)
+        for (int64_t j = 0; g && j < g->k * g->n_mat; j++)
             if (!isfinite((float)g->sums[j]))
                 return error_set(err, HASTEN_ERR_NON_FINITE,
                                  "imatrix: the input of '%s' is not finite in column %lld (expected numbers)",
-                                 gguf_tensor_at(c->s.gguf, i)->name, (long long)j);
+                                 gguf_tensor_at(c->s.gguf, i)->name, (long long)(j % g->k));
     }
     return HASTEN_OK;
 }
 
-static void declare_entry(struct gguf_write *w, const char *name, const char *what, int64_t n)
+static void declare_entry(struct gguf_write *w, const char *name, const char *what, int64_t n, int64_t n_mat)
 {
     char full[LIMIT_GGUF_NAME_BYTES + 16];
-    const int64_t ne[2] = {n, 1};
+    const int64_t ne[2] = {n, n_mat};
     snprintf(full, sizeof full, "%s.%s", name, what);
     gguf_write_tensor(w, full, quant_type_get(QUANT_F32), 2, ne);
 }
@@ -215,11 +239,13 @@ static void declare_entry(struct gguf_write *w, const char *name, const char *wh
 static hasten_status write_entry(struct gguf_write *w, const struct group *g, float *tmp,
                                  struct hasten_error *err)
 {
-    const float count = (float)g->rows;
-    for (int64_t j = 0; j < g->k; j++)
+    const int64_t n = g->k * g->n_mat;
+    for (int64_t j = 0; j < n; j++)
         tmp[j] = (float)g->sums[j];
-    hasten_status st = gguf_write_data(w, tmp, (size_t)g->k * sizeof *tmp, err);
-    return st ? st : gguf_write_data(w, &count, sizeof count, err);
+    hasten_status st = gguf_write_data(w, tmp, (size_t)n * sizeof *tmp, err);
+    for (int64_t j = 0; j < g->n_mat; j++)
+        tmp[j] = (float)g->rows[j];
+    return st ? st : gguf_write_data(w, tmp, (size_t)g->n_mat * sizeof *tmp, err);
 }
 
 /* Per matrix two tensors, in the order of the model's. */
@@ -227,15 +253,16 @@ static hasten_status write_entries(const struct collector *c, struct gguf_write 
 {
     int64_t widest = 1;
     for (int32_t i = 0; i < c->n_groups; i++)
-        widest = c->groups[i].k > widest ? c->groups[i].k : widest;
+        widest = c->groups[i].k * c->groups[i].n_mat > widest ? c->groups[i].k * c->groups[i].n_mat : widest;
     float *tmp = mem_array((size_t)widest, sizeof *tmp);
     if (!tmp)
         return error_set(err, HASTEN_ERR_MEMORY, "imatrix: out of memory");
     for (int64_t i = 0; i < gguf_n_tensors(c->s.gguf); i++)
         if (c->group_of[i] >= 0) {
             const char *name = gguf_tensor_at(c->s.gguf, i)->name;
-            declare_entry(w, name, "in_sum2", c->groups[c->group_of[i]].k);
-            declare_entry(w, name, "counts", 1);
+            const struct group *g = &c->groups[c->group_of[i]];
+            declare_entry(w, name, "in_sum2", g->k, g->n_mat);
+            declare_entry(w, name, "counts", 1, g->n_mat);
         }
     hasten_status st = gguf_write_begin(w, err);
     for (int64_t i = 0; i < gguf_n_tensors(c->s.gguf) && !st; i++)
@@ -333,7 +360,7 @@ static int imatrix(struct imatrix_args *a, const struct option_group *groups, co
         st = write_file(&c, settings.n_ctx, &err);
     int rc = st ? cli_fail(&err) : report(&c, settings.n_ctx);
     for (int32_t i = 0; i < c.n_groups; i++)
-        mem_free(c.groups[i].sums);
+        mem_free(c.groups[i].sums), mem_free(c.groups[i].rows);
     mem_free(c.groups);
     mem_free(c.group_of);
     tokens_free(&c.ids);

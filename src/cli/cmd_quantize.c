@@ -1,4 +1,4 @@
-/* `hasten quantize IN OUT TYPE`: the same model in other formats. Keys are copied but those that say how it is
+/* `hasten quantize IN OUT TYPE`: the same model, a file, a split one or a folder, as one file in other formats. Keys are copied but those that say how it is
  * quantised; a tensor that stays in its format is copied bit for bit; the output appears under its name when it is
  * complete, or not at all. Memory: a slice of one tensor at a time (convert.h), and the importances of one. */
 #include "base/clock.h"
@@ -10,6 +10,7 @@
 #include "cli/quantize.h"
 #include "cli/session.h"
 #include "formats/imatrix.h"
+#include "model/source.h"
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
@@ -54,6 +55,8 @@ struct quantize {
     const char *out_path;
     struct buf in_path;
     struct gguf *in;
+    struct gguf *tokenizer; /* keys that a folder's model lacks; NULL: a GGUF file has them */
+    int64_t head_rows;      /* of q and k, in which RoPE's halves are to be interleaved; 0: they stay */
     struct imatrix *imatrix;
     struct quantize_rules rules;
     struct choice *choices; /* [tensors of the file] */
@@ -137,7 +140,7 @@ static hasten_status read_rules(struct quantize *q, struct hasten_error *err)
 {
     static const char imatrix[] = "imatrix";
     struct gguf_str arch = {"", 0}, type = {"", 0};
-    uint32_t n_layer = 0, n_parts = 1;
+    uint32_t n_layer = 0;
     char key[128];
     hasten_status st = gguf_opt_str(q->in, "general.type", &type, err);
     if (!st && type.len == sizeof imatrix - 1 && memcmp(type.data, imatrix, type.len) == 0)
@@ -150,21 +153,55 @@ static hasten_status read_rules(struct quantize *q, struct hasten_error *err)
         snprintf(key, sizeof key, "%.*s.block_count", (int)arch.len, arch.data);
         st = gguf_opt_u32(q->in, key, &n_layer, err);
     }
-    if (!st)
-        st = gguf_opt_u32(q->in, "split.count", &n_parts, err);
-    if (!st && n_parts > 1)
-        st = error_set(err, HASTEN_ERR_UNSUPPORTED,
-                       "%s: one of %u parts: unsupported (expected a whole file)", q->in_path.data, n_parts);
     if (!st && gguf_n_tensors(q->in) == 0)
         st = error_set(err, HASTEN_ERR_FILE, "%s: no tensors (expected a model)", q->in_path.data);
     q->rules.n_layer = n_layer > LIMIT_LAYERS ? LIMIT_LAYERS : (int32_t)n_layer;
     return st;
 }
 
+/* Rows of q and k of a folder lie for RoPE on halves of a head, those of GGUF's `llama` files for RoPE on pairs. They
+ * become so here unless biases or values that are not rotated stand in the way: then the file keeps saying that they lie
+ * as in the folder (hasten.rope_halves), which other programs do not know. */
+static hasten_status plan_heads(struct quantize *q, struct hasten_error *err)
+{
+    struct gguf_str arch = {"", 0};
+    bool halves = false;
+    uint32_t heads = 0, kv_heads, n_rot = 0;
+    hasten_status st = gguf_opt_str(q->in, "general.architecture", &arch, err);
+    if (!st)
+        st = gguf_opt_bool(q->in, "hasten.rope_halves", &halves, err);
+    if (st || !halves || arch.len != 5 || memcmp(arch.data, "llama", 5) != 0)
+        return st;
+    st = gguf_opt_u32(q->in, "llama.attention.head_count", &heads, err);
+    kv_heads = heads;
+    if (!st)
+        st = gguf_opt_u32(q->in, "llama.attention.head_count_kv", &kv_heads, err);
+    const struct gguf_tensor *wq = gguf_tensor_find(q->in, "blk.0.attn_q.weight");
+    const struct gguf_tensor *wk = gguf_tensor_find(q->in, "blk.0.attn_k.weight");
+    if (st || !heads || !kv_heads || !wq || !wk || gguf_tensor_find(q->in, "blk.0.attn_q.bias") ||
+        gguf_tensor_find(q->in, "blk.0.attn_k.bias"))
+        return st;
+    n_rot = (uint32_t)(wq->ne[1] / heads);
+    st = gguf_opt_u32(q->in, "llama.rope.dimension_count", &n_rot, err);
+    if (!st && n_rot == wq->ne[1] / heads && n_rot == wk->ne[1] / kv_heads && n_rot % 2 == 0)
+        q->head_rows = n_rot;
+    return st;
+}
+
+/* What a folder needs to become a file. */
+static hasten_status plan_folder(struct quantize *q, struct hasten_error *err)
+{
+    const struct gguf_tensor *rows = gguf_tensor_find(q->in, "token_embd.weight");
+    hasten_status st = gguf_version(q->in) ? HASTEN_OK : plan_heads(q, err);
+    return st ? st : source_tokenizer(q->in, rows ? rows->ne[1] : 0, &q->tokenizer, err);
+}
+
 static hasten_status make_plan(struct quantize *q, struct hasten_error *err)
 {
     const int64_t n = gguf_n_tensors(q->in);
     hasten_status st = check_imatrix(q, err);
+    if (!st)
+        st = plan_folder(q, err);
     q->choices = mem_calloc((size_t)n, sizeof *q->choices);
     if (!q->choices)
         return error_set(err, HASTEN_ERR_MEMORY, "quantize: out of memory");
@@ -189,9 +226,10 @@ static hasten_status make_plan(struct quantize *q, struct hasten_error *err)
 
 /* ---- doing it ------------------------------------------------------------------------------------------------- */
 
-static bool own_key(const char *key)
+static bool own_key(const struct quantize *q, const char *key)
 {
-    return strcmp(key, "general.file_type") == 0 || strcmp(key, "general.quantization_version") == 0 ||
+    return (q->head_rows && strcmp(key, "hasten.rope_halves") == 0) ||
+           strcmp(key, "general.file_type") == 0 || strcmp(key, "general.quantization_version") == 0 ||
            strcmp(key, "general.alignment") == 0 || strncmp(key, "quantize.imatrix.", 17) == 0 ||
            strncmp(key, "split.", 6) == 0; /* the output is one file */
 }
@@ -208,8 +246,10 @@ static hasten_status write_header(struct quantize *q, struct hasten_error *err)
     if (st)
         return st;
     for (int64_t i = 0; i < gguf_n_keys(q->in); i++)
-        if (!own_key(gguf_key(q->in, i)))
+        if (!own_key(q, gguf_key(q->in, i)))
             gguf_write_copy(q->out, q->in, i);
+    for (int64_t i = 0; q->tokenizer && i < gguf_n_keys(q->tokenizer); i++)
+        gguf_write_copy(q->out, q->tokenizer, i);
     gguf_write_u32(q->out, "general.file_type", q->rules.type->file_type);
     gguf_write_u32(q->out, "general.quantization_version", QUANTIZATION_VERSION);
     if (q->imatrix) {
@@ -236,11 +276,19 @@ static int show_progress(void *ctx, uint64_t done)
     return interrupt_seen();
 }
 
+static bool name_ends(const char *name, const char *end)
+{
+    const size_t n = strlen(name), m = strlen(end);
+    return n >= m && strcmp(name + n - m, end) == 0;
+}
+
 static hasten_status convert_one(struct quantize *q, int64_t i, struct hasten_error *err)
 {
     const struct gguf_tensor *t = gguf_tensor_at(q->in, i);
     const struct choice *c = &q->choices[i];
     struct convert_request r = {.from = t, .to = c->to, .out = q->out, .progress = show_progress, .ctx = q};
+    if (name_ends(t->name, ".attn_q.weight") || name_ends(t->name, ".attn_k.weight"))
+        r.head_rows = q->head_rows;
     const struct convert_sums before = q->sums;
     float *importance = NULL;
     hasten_status st = HASTEN_OK;
@@ -355,6 +403,17 @@ static hasten_status check_output(const struct quantize *q, struct hasten_error 
     return file_may_create(q->out_path, err);
 }
 
+/* Nor is it one of the files that the input lies in. */
+static hasten_status check_parts(const struct quantize *q, struct hasten_error *err)
+{
+    for (int32_t i = 0; i < gguf_n_parts(q->in); i++)
+        if (file_same(gguf_part_at(q->in, i).path, q->out_path))
+            return error_set(err, HASTEN_ERR_USAGE,
+                             "quantize: the output %s is %s of the input (expected another file)",
+                             q->out_path, gguf_part_at(q->in, i).path);
+    return HASTEN_OK;
+}
+
 static hasten_status read_arguments(struct quantize *q, const char *type, struct hasten_error *err)
 {
     const struct option_list *list = &q->args->tensors;
@@ -390,7 +449,9 @@ static int quantize(struct quantize *q, const struct option_positionals *pos)
     if (!st)
         st = check_output(q, &err);
     if (!st)
-        st = gguf_open(q->in_path.data, &q->in, &err);
+        st = source_open(q->in_path.data, &q->in, &err);
+    if (!st)
+        st = check_parts(q, &err);
     if (!st && q->args->imatrix)
         st = imatrix_open(q->args->imatrix, &q->imatrix, &err);
     if (!st)
@@ -403,6 +464,7 @@ static int quantize(struct quantize *q, const struct option_positionals *pos)
     converter_close(q->converter);
     pool_destroy(q->pool);
     imatrix_close(q->imatrix);
+    gguf_close(q->tokenizer);
     gguf_close(q->in);
     mem_free(q->choices);
     mem_free(q->rules.overrides);

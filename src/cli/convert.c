@@ -73,13 +73,20 @@ static int64_t first_not_finite(const float *x, int64_t n)
     return -1;
 }
 
+static int64_t source_row(int64_t row, int64_t head_rows)
+{
+    const int64_t in_head = head_rows ? row % head_rows : 0;
+    return row - in_head + in_head / 2 + in_head % 2 * (head_rows / 2);
+}
+
 static void convert_piece(const struct slice *s, int64_t piece, float *x, uint8_t *dst,
                           struct piece_result *res)
 {
     const struct gguf_tensor *t = s->r->from;
     const int64_t row = piece / s->per_row, col = piece % s->per_row * (int64_t)CONVERT_PIECE;
     const int64_t n = t->ne[0] - col < CONVERT_PIECE ? t->ne[0] - col : CONVERT_PIECE;
-    const uint8_t *src = t->data + row * t->row_bytes + format_bytes(t->type, col);
+    const uint8_t *src =
+        t->data + source_row(row, s->r->head_rows) * t->row_bytes + format_bytes(t->type, col);
     float *y = x + CONVERT_PIECE;
     *res = (struct piece_result){.bad = -1};
     if (t->type->decode)

@@ -25,6 +25,9 @@ struct convert_request {
     const struct gguf_tensor *from;
     const struct quant_type *to; /* the same as from's: its bytes are copied */
     const float *importance;     /* NULL, or [ne[2] ne[3] x ne[0]] */
+    int64_t
+        head_rows; /* row 2 i of so many becomes row i, row 2 i + 1 the i-th of their second half: RoPE on pairs, from
+                        * a folder's on halves; 0: rows stay */
     struct gguf_write *out;
     convert_progress_fn progress;
     void *ctx;

@@ -54,5 +54,9 @@ hasten_status hf_write_tensors(struct hf_folder *f, struct gguf_compose *c, stru
 /* source_open and source_vocab of a folder (hf_source.c). */
 hasten_status hf_source_open(const char *path, struct gguf **out, struct hasten_error *err);
 hasten_status hf_source_vocab(const struct gguf *g, struct vocab **out, struct hasten_error *err);
+/* source_tokenizer of a folder, and the vocabulary of a GGUF file that holds a tokenizer.json. */
+hasten_status hf_source_tokenizer(const struct gguf *g, int64_t n_rows, struct gguf **out,
+                                  struct hasten_error *err);
+hasten_status hf_keys_vocab(const struct gguf *g, struct vocab **out, struct hasten_error *err);
 
 #endif

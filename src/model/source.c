@@ -44,6 +44,22 @@ hasten_status source_vocab(const struct gguf *g, struct vocab **out, struct hast
 #ifndef HASTEN_WITHOUT_PACKAGES
     if (!gguf_version(g))
         return hf_source_vocab(g, out, err);
+    if (gguf_find(g, "tokenizer.ggml.model") < 0 && gguf_find(g, "tokenizer.huggingface.json") >= 0)
+        return hf_keys_vocab(g, out, err);
 #endif
     return vocab_open(g, out, err);
+}
+
+hasten_status source_tokenizer(const struct gguf *g, int64_t n_rows, struct gguf **out,
+                               struct hasten_error *err)
+{
+    *out = NULL;
+#ifndef HASTEN_WITHOUT_PACKAGES
+    if (!gguf_version(g))
+        return hf_source_tokenizer(g, n_rows, out, err);
+#else
+    (void)n_rows;
+    (void)err;
+#endif
+    return HASTEN_OK;
 }

@@ -15,5 +15,10 @@
 hasten_status source_open(const char *path, struct gguf **out, struct hasten_error *err);
 /* Its vocabulary: from the file, or from the folder's tokenizer.json. g must outlive it. */
 hasten_status source_vocab(const struct gguf *g, struct vocab **out, struct hasten_error *err);
+/* What a GGUF file of a folder's model must have beside the keys of g: its tokenizer, as tokenizer.ggml.* where these can
+ * say it, else as tokenizer.huggingface.json (and hasten.tokenizer_config), which source_vocab reads too; n_rows: of the
+ * embeddings. *out is NULL when g is a GGUF file. */
+hasten_status source_tokenizer(const struct gguf *g, int64_t n_rows, struct gguf **out,
+                               struct hasten_error *err);
 
 #endif

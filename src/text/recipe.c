@@ -113,6 +113,41 @@ bool recipe_by_name(struct gguf_str name, struct text_recipe *out)
     return true;
 }
 
+static bool same_str(struct gguf_str a, struct gguf_str b)
+{
+    return a.len == b.len && (!a.len || memcmp(a.data, b.data, a.len) == 0);
+}
+
+static bool same_steps(const struct text_step *a, int n_a, const struct text_step *b, int n_b)
+{
+    for (int i = 0; i < n_a && n_a == n_b; i++)
+        if (a[i].op != b[i].op || a[i].first_only != b[i].first_only || !same_str(a[i].from, b[i].from) ||
+            !same_str(a[i].to, b[i].to))
+            return false;
+    return n_a == n_b;
+}
+
+bool recipe_same(const struct text_recipe *a, const struct text_recipe *b)
+{
+    for (int i = 0; i < a->n_split && a->n_split == b->n_split; i++)
+        if (a->split[i].match != b->split[i].match || a->split[i].drop != b->split[i].drop)
+            return false;
+    return a->n_split == b->n_split && same_steps(a->norm, a->n_norm, b->norm, b->n_norm) &&
+           same_steps(a->pre, a->n_pre, b->pre, b->n_pre) && a->fallback == b->fallback && a->raw == b->raw &&
+           a->whole == b->whole && a->lines == b->lines;
+}
+
+struct gguf_str recipe_name(const struct text_recipe *r)
+{
+    for (size_t i = 0; i < sizeof named / sizeof *named; i++) {
+        const struct gguf_str name = {named[i].names, strcspn(named[i].names, " ")};
+        struct text_recipe other;
+        if (recipe_by_name(name, &other) && recipe_same(r, &other))
+            return name;
+    }
+    return (struct gguf_str){"", 0};
+}
+
 void recipe_bert(bool lower, struct text_recipe *out)
 {
     *out = (struct text_recipe){.add_bos = true, .tail = true, .n_split = 2};

@@ -53,6 +53,11 @@ struct vocab_json {
  * HASTEN_ERR_UNSUPPORTED: a model, step or expression that Hasten does not know, named. */
 hasten_status vocab_open_json(const struct vocab_json *src, struct vocab **out, struct hasten_error *err);
 void vocab_close(struct vocab *v);
+struct gguf_compose;
+/* A vocabulary of a tokenizer.json as keys tokenizer.ggml.* but the chat template, for n_rows rows of embeddings. *put is
+ * false, and nothing written, where GGUF has no words for what it does. */
+hasten_status vocab_put_keys(const struct vocab *v, int64_t n_rows, struct gguf_compose *c, bool *put,
+                             struct hasten_error *err);
 
 int32_t vocab_size(const struct vocab *v);
 int32_t vocab_bos(const struct vocab *v); /* -1: none */

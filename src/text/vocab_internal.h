@@ -112,6 +112,10 @@ bool recipe_by_name(struct gguf_str name, struct text_recipe *out);
 /* BERT's: clean, ideographs apart, without accents and in lower case when lower; words and punctuation. */
 void recipe_bert(bool lower, struct text_recipe *out);
 void recipe_add_text(struct text_recipe *r, enum text_op op);
+/* Whether two prepare text alike; what stands around it does not count. */
+bool recipe_same(const struct text_recipe *a, const struct text_recipe *b);
+/* A name in tokenizer.ggml.pre under which text is prepared so; len 0: none. */
+struct gguf_str recipe_name(const struct text_recipe *r);
 
 /* ---- the vocabulary ----------------------------------------------------------------------------------- */
 

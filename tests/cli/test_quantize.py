@@ -175,6 +175,82 @@ class Quantize(unittest.TestCase):
             self.assertEqual(floats(found[f"blk.0.attn_{name}.weight.counts"])[0, 0], len(ids))
         self.assertNotIn("token_embd.weight.in_sum2", found)
 
+    def test_sums_of_experts_are_their_own(self):
+        """Gate and up of the experts read what the router reads: the sums over the experts are those of the router, once
+        for each expert that a row goes through. Each layer's rows are all counted, for gate, up and down alike."""
+        for family, options, used in (("qwen3moe", [], 3), ("llama", ["n_expert=4", "n_used=2"], 2)):
+            subprocess.run([MAKE_TINY, family, "3", self.model, *options, "type=F32", "expert_type=F32", "wide=1",
+                            "n_layer=2"], check=True)
+            text = self.path("text")
+            with open(text, "w") as f:
+                f.write("Each expert sees the rows that have chosen it, and no others. " * 9)
+            written = []
+            for extra in (["-b", "64", "-t", "2"], ["-b", "9", "-t", "1"]):
+                subprocess.run([HASTEN, "imatrix", self.model, "-f", text, "-o", self.path("m"), *extra], check=True)
+                with open(self.path("m"), "rb") as f:
+                    written.append(f.read())
+            self.assertEqual(written[0], written[1])
+            found, model = tensors(self.path("m")), tensors(self.model)
+            for layer in ("blk.0", "blk.1"):
+                of_router = floats(found[f"{layer}.ffn_gate_inp.weight.in_sum2"])[0]
+                n_rows = floats(found[f"{layer}.ffn_gate_inp.weight.counts"])[0, 0]
+                n_expert = int(model[f"{layer}.ffn_gate_inp.weight"].shape[1])
+                counts = floats(found[f"{layer}.ffn_down_exps.weight.counts"])
+                self.assertEqual(counts.shape, (n_expert, 1))
+                self.assertEqual(counts.sum(), used * n_rows)
+                for part in ("gate", "up"):
+                    sums = floats(found[f"{layer}.ffn_{part}_exps.weight.in_sum2"])
+                    self.assertEqual(sums.shape[0], n_expert)
+                    np.testing.assert_allclose(sums.sum(axis=0), used * of_router, rtol=1e-5)
+                    np.testing.assert_array_equal(floats(found[f"{layer}.ffn_{part}_exps.weight.counts"]), counts)
+                down = floats(found[f"{layer}.ffn_down_exps.weight.in_sum2"])
+                np.testing.assert_array_equal(down.sum(axis=1) > 0, counts[:, 0] > 0)
+            report = quantize(self.model, self.path("q"), "Q4_K_M", "--imatrix", self.path("m"))
+            self.assertEqual(report["imatrix"]["unused"], 0)
+            self.assertLessEqual(report["imatrix"]["unweighted"], 2)  # embedding and head
+            plain = quantize(self.model, self.path("p"), "Q4_K_M")
+            name = "blk.1.ffn_up_exps.weight"
+            a, b = tensors(self.path("q"))[name], tensors(self.path("p"))[name]
+            h = floats(found[f"{name}.in_sum2"]) / np.maximum(floats(found[f"{name}.counts"]), 1)
+            error = [(h[:, None] * (floats(t).reshape(n_expert, -1, h.shape[1]) -
+                                    floats(model[name]).reshape(n_expert, -1, h.shape[1])) ** 2).sum() for t in (a, b)]
+            self.assertLess(error[0], error[1])
+            self.assertEqual(plain["tensors"], report["tensors"])
+
+    def test_split_model(self):
+        """The first shard is the whole model."""
+        keys, all_tensors = gguf.GGUFReader(self.model).fields, list(gguf.GGUFReader(self.model).tensors)
+        shards = [self.path(f"parts-{i + 1:05d}-of-00002.gguf") for i in range(2)]
+        for i, path in enumerate(shards):
+            w = gguf.GGUFWriter(path, arch="gemma3", use_temp_file=False)
+            for key, field in keys.items():
+                if i == 0 and not key.startswith("GGUF.") and key != "general.architecture":
+                    element = field.types[-1] if field.types[0] == gguf.GGUFValueType.ARRAY else None
+                    w.add_key_value(key, field.contents(), field.types[0], sub_type=element)
+            w.add_uint16("split.no", i)
+            w.add_uint16("split.count", 2)
+            w.add_int32("split.tensors.count", len(all_tensors))
+            for t in all_tensors[i::2]:
+                w.add_tensor(t.name, np.asarray(t.data))
+            w.write_header_to_file()
+            w.write_kv_data_to_file()
+            w.write_tensors_to_file()
+            w.close()
+        quantize(shards[0], self.path("joined"), "Q4_K_M")
+        quantize(self.model, self.path("whole"), "Q4_K_M")
+        a, b = tensors(self.path("joined")), tensors(self.path("whole"))
+        self.assertEqual(a.keys(), b.keys())
+        for name in a:
+            self.assertEqual(a[name].tensor_type, b[name].tensor_type)
+            self.assertTrue(np.array_equal(a[name].data, b[name].data), name)
+        self.assertFalse([k for k in gguf.GGUFReader(self.path("joined")).fields if k.startswith("split.")])
+        for i, code in ((0, 2), (1, 2)):  # no part of the input is the output
+            r = subprocess.run([HASTEN, "quantize", shards[0], shards[i], "Q4_0"], capture_output=True)
+            self.assertEqual(r.returncode, code)
+            self.assertIn(b"expected another file", r.stderr)
+        r = subprocess.run([HASTEN, "quantize", shards[1], self.path("q"), "Q4_0"], capture_output=True)
+        self.assertIn(b"expected the first shard", r.stderr)
+
     def test_hostile_importance(self):
         name = "blk.0.ffn_up.weight"
         k = floats(tensors(self.model)[name]).shape[1]

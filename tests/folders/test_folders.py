@@ -14,6 +14,7 @@ import sys
 
 import numpy as np
 from folder import make_folder, write_safetensors
+from gguf import GGUFReader
 
 IDS = [5, 77, 130, 9, 411, 260, 33, 8, 300, 41, 7, 99, 250, 12, 63, 500, 18]
 CASES = [  # family, options, shards, header padding, bits equal
@@ -91,6 +92,39 @@ class Test:
                 if a[:2] != b[:2]:
                     self.fail(f"{family}: tokenize: {a} from GGUF, {b} from the folder")
 
+    # ---- a folder as a file ----
+
+    def quantised(self):
+        """quantize FOLDER OUT: what the GGUF twin holds, its tokenizer too; heads of llama on pairs again."""
+        text = "The quick brown fox, 123 times.\n\n  Grüße <|im_start|>".encode()
+        for name, kind in (("llama-0", "F32"), ("llama-1", "BF16"), ("qwen2-3", "F32"), ("gemma3-6", "F32"),
+                           ("qwen3moe-7", "BF16")):
+            out = self.work / f"{name}.out.gguf"
+            rc, _, err = self.run("quantize", self.work / name, out, kind, "-q")
+            if rc:
+                self.fail(f"quantize of folder {name}: exit {rc}: {err}")
+                continue
+            a, b = self.logits(self.work / f"{name}.gguf"), self.logits(out)
+            if a.shape != b.shape or np.abs(a - b).max() != 0:
+                self.fail(f"quantize of folder {name}: other logits than its GGUF twin's")
+            ids = [self.run("tokenize", model, stdin=text)[:2] for model in (self.work / name, out)]
+            if ids[0] != ids[1] or ids[0][0]:
+                self.fail(f"quantize of folder {name}: tokenize: {ids}")
+        written, twin = (GGUFReader(self.work / f"llama-0{end}.gguf") for end in (".out", ""))
+        theirs = {t.name: t.data.tobytes() for t in twin.tensors}
+        if {t.name: t.data.tobytes() for t in written.tensors} != theirs or "hasten.rope_halves" in written.fields:
+            self.fail("quantize of folder llama-0 to F32: not the tensors of its GGUF twin")
+        for key in ("model", "pre", "tokens", "token_type", "merges"):
+            mine, other = (r.fields[f"tokenizer.ggml.{key}"].contents() for r in (written, twin))
+            if mine != other:
+                self.fail(f"quantize of folder llama-0: tokenizer.ggml.{key} is not its GGUF twin's")
+        if "tokenizer.huggingface.json" not in GGUFReader(self.work / "gemma3-6.out.gguf").fields:
+            self.fail("quantize of folder gemma3-6: no tokenizer")
+        rc, _, err = self.run("quantize", self.work / "llama-0", self.work / "llama-0" / "model.safetensors", "Q8_0")
+        if rc != 2 or "expected another file" not in err:
+            self.fail(f"quantize into its own input: exit {rc}: {err}")
+
+    # ---- refusals ----
     # ---- refusals ----
 
     def refused(self, what, change, says, rc=3):
@@ -159,6 +193,7 @@ def main():
     t.work.mkdir(parents=True)
     t.twins()
     t.info()
+    t.quantised()
     t.refusals()
     print(f"{t.failed} failures")
     return 1 if t.failed else 0
