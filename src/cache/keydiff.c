@@ -1,88 +1,63 @@
 /* KeyDiff: keep the keys that point elsewhere than most. */
-#include "engine/cache.h"
+#include "engine/evict.h"
+#include "kernels/look.h"
 #include <math.h>
 #include <string.h>
 
-struct keydiff_knobs {
-    double keep;
-    int32_t sink, recent, every;
-};
+static const struct knob keydiff_table[] = {EVICT_KNOBS("0.5", "4", "32", "0")};
 
-static const struct knob keydiff_table[] = {
-    {"keep", KNOB_BUDGET, offsetof(struct keydiff_knobs, keep), 0, 0, "0.5", NULL, "entries",
-     "what each layer and KV head keeps of what is there: a share, a number, or all"},
-    {"sink", KNOB_INT, offsetof(struct keydiff_knobs, sink), 0, LIMIT_CONTEXT, "4", NULL, "entries",
-     "first entries that always stay"},
-    {"recent", KNOB_INT, offsetof(struct keydiff_knobs, recent), 0, LIMIT_CONTEXT, "32", NULL, "entries",
-     "last entries that always stay"},
-    {"every", KNOB_INT, offsetof(struct keydiff_knobs, every), 0, LIMIT_CONTEXT, "0", NULL, "tokens",
-     "act each time so many tokens are there; 0: once, at the end of an announced prompt"},
-};
-
-static int32_t keydiff_next(const void *state, int32_t length, int32_t n_prompt)
-{
-    const struct keydiff_knobs *k = state;
-    return cache_next_at(k->every, length, n_prompt);
-}
-
-static int32_t keydiff_keep(const void *state, int32_t layer, int32_t n)
-{
-    (void)layer;
-    return budget_of(((const struct keydiff_knobs *)state)->keep, n);
-}
-
-static void keydiff_pins(const void *state, int32_t *sink, int32_t *recent)
-{
-    const struct keydiff_knobs *k = state;
-    *sink = k->sink;
-    *recent = k->recent;
-}
-
+/* Keys of a page by component, their norms and cosines, the anchor. */
 static size_t keydiff_scratch(const struct method_site *site, const void *knobs)
 {
+    int64_t d_k = 0;
     (void)knobs;
-    return cache_mass_scratch(site);
+    for (int32_t i = 0; i < site->desc->n_layer; i++)
+        d_k = site->desc->layers[i].d_k > d_k ? site->desc->layers[i].d_k : d_k;
+    return (size_t)(d_k * (KV_PAGE + 1) + KV_PAGE) * sizeof(float);
 }
 
-/* k / |k|; zeros stay. */
-static void normalise(float *k, int32_t d)
+/* The keys of a page, each divided by its norm; zeros stay. */
+static void unit_keys(const struct kv_view *v, int32_t from, float *kt, float *norm)
 {
-    double norm = 0;
-    for (int32_t i = 0; i < d; i++)
-        norm += (double)k[i] * (double)k[i];
-    for (int32_t i = 0; i < d && norm > 0; i++)
-        k[i] = (float)((double)k[i] / sqrt(norm));
+    const struct kv_tile t = kv_tile_at(v->pool, v->seq, from / KV_PAGE, v->lane);
+    look_keys(&t, v->d_k, v->n - from < KV_PAGE ? v->n - from : KV_PAGE, kt);
+    memset(norm, 0, KV_PAGE * sizeof *norm);
+    for (int32_t d = 0; d < v->d_k; d++)
+        for (int32_t j = 0; j < KV_PAGE; j++)
+            norm[j] += kt[d * KV_PAGE + j] * kt[d * KV_PAGE + j];
+    for (int32_t j = 0; j < KV_PAGE; j++)
+        norm[j] = norm[j] > 0 ? 1 / sqrtf(norm[j]) : 0;
+    for (int32_t d = 0; d < v->d_k; d++)
+        for (int32_t j = 0; j < KV_PAGE; j++)
+            kt[d * KV_PAGE + j] *= norm[j];
 }
 
-/* -cos(k_i, mean of k_j / |k_j|) */
+/* -cos(k_i, mean of k_j / |k_j|), but for the length of the mean, which all share. */
 static void keydiff_score(const void *state, void *seq, const struct cache_lane *lane, float *score,
                           void *scratch)
 {
     const struct kv_view *v = &lane->kv;
-    float *key = scratch, *anchor = key + ((v->d_k + 15) & ~15);
+    float *kt = scratch, *page = kt + (int64_t)v->d_k * KV_PAGE, *anchor = page + KV_PAGE;
     (void)state, (void)seq;
     memset(anchor, 0, (size_t)v->d_k * sizeof *anchor);
-    for (int32_t i = 0; i < v->n; i++) {
-        kv_view_read(v, i, 1, key, NULL);
-        normalise(key, v->d_k);
+    for (int32_t from = 0; from < v->n; from += KV_PAGE) {
+        unit_keys(v, from, kt, page);
         for (int32_t d = 0; d < v->d_k; d++)
-            anchor[d] += key[d];
+            for (int32_t j = 0; j < KV_PAGE; j++)
+                anchor[d] += kt[d * KV_PAGE + j];
     }
-    normalise(anchor, v->d_k);
-    for (int32_t i = 0; i < v->n; i++) {
-        kv_view_read(v, i, 1, key, NULL);
-        normalise(key, v->d_k);
-        float cosine = 0;
-        for (int32_t d = 0; d < v->d_k; d++)
-            cosine = fmaf(key[d], anchor[d], cosine);
-        score[i] = -cosine;
+    for (int32_t from = 0; from < v->n; from += KV_PAGE) {
+        unit_keys(v, from, kt, page);
+        look_scores(kt, v->d_k, anchor, -1.0f, page);
+        for (int32_t j = 0; j < KV_PAGE && from + j < v->n; j++)
+            score[from + j] = page[j];
     }
 }
 
-static const struct cache_ops keydiff_ops = {.next = keydiff_next,
+static const struct cache_ops keydiff_ops = {.next = evict_next,
                                              .scratch_bytes = keydiff_scratch,
-                                             .keep = keydiff_keep,
-                                             .pins = keydiff_pins,
+                                             .keep = evict_keep,
+                                             .pins = evict_pins,
                                              .score = keydiff_score};
 
 const struct method method_keydiff = {
@@ -95,7 +70,7 @@ const struct method method_keydiff = {
     .role = "score",
     .knobs = keydiff_table,
     .n_knobs = sizeof keydiff_table / sizeof *keydiff_table,
-    .knobs_bytes = sizeof(struct keydiff_knobs),
+    .knobs_bytes = sizeof(struct evict_knobs),
     .exercise = "keep=0.6,every=64,recent=8",
     .neutral = "keep=all",
     .traits = METHOD_CHANGES_KV,

@@ -1,6 +1,7 @@
 /* The driver of the stage cache: see cache.h. */
 #include "engine/cache.h"
 #include "engine/engine.h"
+#include "kernels/look.h"
 #include <math.h>
 #include <string.h>
 
@@ -187,61 +188,67 @@ void cache_act(struct hasten_engine *e, struct hasten_seq *s, int32_t length)
         j.first_lane += j.l->n_head_kv;
     }
     s->kv.sealed = length;
+    if (e->methods.caching.use->m->cache->done)
+        e->methods.caching.use->m->cache->done(e->methods.caching.use->state,
+                                               method_seq_state(e, e->methods.caching.use, s), length);
     s->next_act = cache_next(e, s, length);
     attend_rebuild(e, s, length);
 }
 
 /* ---- what methods share --------------------------------------------------------------------------------------- */
 
-#define MASS_ENTRIES 64 /* keys read at once */
-
-size_t cache_mass_scratch(const struct method_site *site)
+/* Keys of a page, its scores, and of each query and head the state of its softmax. */
+size_t cache_mass_scratch(const struct method_site *site, int32_t window)
 {
-    int64_t d_k = 0;
-    for (int32_t i = 0; i < site->desc->n_layer; i++)
-        widen(&d_k, site->desc->layers[i].d_k);
-    return ((size_t)site->settings->n_ctx + MASS_ENTRIES * (size_t)d_k) * sizeof(float) + 128;
-}
-
-static void scores_of(const struct cache_lane *lane, const float *q, int32_t n, float *keys, float *p)
-{
-    const struct kv_view *v = &lane->kv;
-    for (int32_t from = 0; from < n; from += MASS_ENTRIES) {
-        const int32_t m = n - from < MASS_ENTRIES ? n - from : MASS_ENTRIES;
-        kv_view_read(v, from, m, keys, NULL);
-        for (int32_t i = 0; i < m; i++) {
-            float s = 0;
-            for (int32_t d = 0; d < v->d_k; d++)
-                s = fmaf(q[d], keys[(int64_t)i * v->d_k + d], s);
-            s *= lane->scale;
-            p[from + i] = lane->softcap > 0 ? lane->softcap * tanhf(s / lane->softcap) : s;
-        }
+    int64_t d_k = 0, group = 0;
+    for (int32_t i = 0; i < site->desc->n_layer; i++) {
+        const struct layer *l = &site->desc->layers[i];
+        widen(&d_k, l->d_k);
+        widen(&group, l->n_head / l->n_head_kv);
     }
+    return (size_t)((d_k + 1) * KV_PAGE + 2 * window * group) * sizeof(float) + 64;
 }
 
-static void add_softmax(const float *p, int32_t n, float weight, float *mass)
+/* The entries that query k sees: those up to its own. */
+static int32_t seen_by(const struct cache_lane *lane, int32_t k)
 {
-    float max = -INFINITY, sum = 0;
-    for (int32_t i = 0; i < n; i++)
-        max = p[i] > max ? p[i] : max;
-    for (int32_t i = 0; i < n; i++)
-        sum += exp_f32(p[i] - max);
-    for (int32_t i = 0; i < n; i++)
-        mass[i] += weight * exp_f32(p[i] - max) / sum;
+    return lane->kv.n - (lane->n_queries - 1 - k);
 }
 
+static void page_scores(const struct cache_lane *lane, const float *kt, int32_t k, int32_t h, float *score)
+{
+    look_scores(kt, lane->kv.d_k, lane->q[k] + (int64_t)h * lane->kv.d_k, lane->scale, score);
+    for (int32_t j = 0; lane->softcap > 0 && j < KV_PAGE; j++)
+        score[j] = lane->softcap * tanhf(score[j] / lane->softcap);
+}
+
+/* Two passes over the pages: the states of all softmaxes, then their sums. */
 void cache_query_mass(const struct cache_lane *lane, bool average, float *mass, void *scratch)
 {
     const struct kv_view *v = &lane->kv;
-    float *p = scratch, *keys = p + ((v->n + 15) & ~15);
+    float *kt = scratch, *score = kt + (int64_t)v->d_k * KV_PAGE, *max = score + KV_PAGE,
+          *sum = max + (int64_t)lane->n_queries * lane->n_heads;
     memset(mass, 0, (size_t)v->n * sizeof *mass);
-    for (int32_t k = 0; k < lane->n_queries; k++) {
-        const int32_t n = v->n - (lane->n_queries - 1 - k);
-        for (int32_t h = 0; h < lane->n_heads && n > 0; h++) {
-            scores_of(lane, lane->q[k] + (int64_t)h * v->d_k, n, keys, p);
-            add_softmax(p, n, 1.0f, mass);
-        }
+    for (int32_t i = 0; i < lane->n_queries * lane->n_heads; i++) {
+        max[i] = -INFINITY;
+        sum[i] = 0;
     }
+    for (int pass = 0; pass < 2; pass++)
+        for (int32_t from = 0; from < v->n; from += KV_PAGE) {
+            const struct kv_tile t = kv_tile_at(v->pool, v->seq, from / KV_PAGE, v->lane);
+            look_keys(&t, v->d_k, v->n - from < KV_PAGE ? v->n - from : KV_PAGE, kt);
+            for (int32_t k = 0; k < lane->n_queries; k++) {
+                const int32_t left = seen_by(lane, k) - from, n = left < KV_PAGE ? left : KV_PAGE;
+                for (int32_t h = 0; h < lane->n_heads && n > 0; h++) {
+                    const int32_t i = k * lane->n_heads + h;
+                    page_scores(lane, kt, k, h, score);
+                    if (pass == 0)
+                        look_softmax_add(score, n, &max[i], &sum[i]);
+                    else
+                        look_mass_add(score, n, max[i], sum[i], mass + from);
+                }
+            }
+        }
     for (int32_t i = 0; i < v->n && average; i++) {
         const int32_t last = v->n - lane->n_queries; /* entries above it are seen by fewer */
         mass[i] /= (float)(lane->n_queries - (i > last ? i - last : 0));

@@ -35,6 +35,8 @@ struct cache_ops {
     /* NULL, or told which entries stay (ascending), in the order in which they now lie. */
     void (*kept)(const void *state, void *seq, const struct cache_lane *lane, const int32_t *entries,
                  int32_t n);
+    /* NULL, or told that all lanes are done, at a sequence of `length`. */
+    void (*done)(const void *state, void *seq, int32_t length);
 };
 
 /* cache_ops.next of most methods: every so many tokens, or (every = 0) at the end of an announced prompt. */
@@ -43,7 +45,7 @@ int32_t cache_next_at(int32_t every, int32_t length, int32_t n_prompt);
  * (queries see what was there at their position). average: divided by the queries that could see it. scratch:
  * cache_mass_scratch. */
 void cache_query_mass(const struct cache_lane *lane, bool average, float *mass, void *scratch);
-size_t cache_mass_scratch(const struct method_site *site);
+size_t cache_mass_scratch(const struct method_site *site, int32_t window);
 
 struct hasten_engine;
 struct hasten_seq;

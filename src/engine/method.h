@@ -21,8 +21,8 @@
 #include "base/mem.h"
 #include "kernels/kernels.h"
 #include "model/model.h"
+#include "hasten/hasten.h"
 
-struct hasten_engine_settings;
 struct hasten_model;
 
 /* In the order in which a token meets them. */
