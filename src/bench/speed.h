@@ -4,7 +4,11 @@
  * logits of the last one (prefill, which is also the time to the first token); cut back again, then n_gen
  * steps of one token each with their logits (decode). Then, for each batch size B, B sequences, each at depth
  * in its own part of the text, do n_gen steps together. A first repetition warms up and is not counted.
- * A phase without tokens is not run, and its figures are zero. Sampling is not part of it. */
+ * A phase without tokens is not run, and its figures are zero. Sampling is not part of it.
+ *
+ * Two engines are measured in turns, repetition by repetition (A B, B A, A B, ...), so that what else the machine does
+ * meets both; the ratio of a phase is that of neighbours. Prompts are announced: the first `depth` tokens are one, and in
+ * the prefill, which a fork of the sequence reads, so are those that it reads. */
 #ifndef HASTEN_BENCH_SPEED_H
 #define HASTEN_BENCH_SPEED_H
 #include "bench/cost.h"
@@ -18,7 +22,12 @@ struct bench_phase {
     int32_t n;              /* tokens of each */
     double *tps;            /* [repeat] tokens per second of all sequences together */
     struct bench_cost cost; /* of one repetition */
+    uint64_t pages_all,
+        pages_read; /* under a method of the stage attend, in all repetitions (hasten_counters) */
     struct bench_stats stats;
+    double *
+        ratio; /* [repeat] of the second of two engines: its speed over the first's, in turns next to it; or NULL */
+    struct bench_stats ratio_stats;
 };
 
 struct bench_speed {
@@ -39,6 +48,11 @@ int64_t bench_speed_positions(const struct bench_speed *s);
  * Fills phase[0 .. 2 + n_batches). Errors as hasten_step's. */
 hasten_status bench_speed_run(struct bench_speed *s, struct hasten_engine *e, const int32_t *tokens,
                               const volatile int *cancel, struct hasten_error *err);
+/* The same of two engines, in turns; n_seq_max of both is at least max_batch + 1. Both have the same phases and
+ * repetitions. */
+hasten_status bench_speed_pair(struct bench_speed *a, struct hasten_engine *e, struct bench_speed *b,
+                               struct hasten_engine *f, const int32_t *tokens, const volatile int *cancel,
+                               struct hasten_error *err);
 void bench_speed_free(struct bench_speed *s);
 
 #endif

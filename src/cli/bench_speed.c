@@ -15,7 +15,9 @@ struct speed_run {
     struct bench_args *a;
     struct session session;
     struct tokens tokens;
-    struct bench_speed speed;
+    struct bench_speed speed;   /* of the plain engine */
+    struct bench_speed variant; /* with methods, in turns with it */
+    struct session with;        /* its engine; unopened without methods */
     struct bench_limits limits; /* threads 0: not measured */
     uint64_t since_ns;
 };
@@ -94,6 +96,16 @@ static json_t *phase_json(const struct speed_run *r, const struct bench_phase *p
     if (p->n_seq > 0)
         json_put(&v, "sequences", json_integer(p->n_seq));
     bench_stats_put(&v, &p->stats);
+    if (p->ratio) { /* what methods spare cannot be counted from the model alone */
+        json_t *ratio = json_object();
+        bench_stats_put(&ratio, &p->ratio_stats);
+        json_put(&v, "ratio", ratio);
+        if (p->pages_all)
+            json_put(&v, "attend",
+                     json_pack("{s:I, s:I}", "pages_all", (json_int_t)p->pages_all, "pages_read",
+                               (json_int_t)p->pages_read));
+        return v;
+    }
     json_put(&v, "bytes",
              json_pack("{s:o, s:o}", "weights", count_json(c->weight_bytes), "kv", count_json(c->kv_bytes)));
     json_put(&v, "ops",
@@ -111,6 +123,19 @@ static json_t *phase_json(const struct speed_run *r, const struct bench_phase *p
     return v;
 }
 
+/* The phases of a run with methods: {"methods", "prefill", "decode", "batch"}; null without. */
+static json_t *variant_json(const struct speed_run *r)
+{
+    const struct bench_phase *p = r->variant.phase;
+    if (!r->with.engine)
+        return json_null();
+    json_t *batch = json_array();
+    for (int32_t i = 0; i < r->variant.n_batches; i++)
+        json_add(&batch, phase_json(r, &p[2 + i]));
+    return json_pack("{s:o, s:o, s:o, s:o}", "methods", methods_json(&r->with.settings), "prefill",
+                     phase_json(r, &p[0]), "decode", phase_json(r, &p[1]), "batch", batch);
+}
+
 static int print_json(const struct speed_run *r)
 {
     const struct bench_phase *p = r->speed.phase;
@@ -118,13 +143,13 @@ static int print_json(const struct speed_run *r)
     json_t *batch = json_array();
     for (int32_t i = 0; i < r->speed.n_batches; i++)
         json_add(&batch, phase_json(r, &p[2 + i]));
-    return cli_json(
-        json_pack("{s:s, s:s, s:i, s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:o}", "model", r->session.path.data,
-                  "kernels", hasten_engine_kernels(e), "threads", (int)hasten_engine_n_threads(e), "depth",
-                  (int)r->speed.depth, "repeat", (int)r->speed.repeat, "text", bench_text_json(r->a),
-                  "prefill", phase_json(r, &p[0]), "decode", phase_json(r, &p[1]), "batch", batch, "ttft_ms",
-                  p->n ? json_real(p->stats.median > 0 ? 1e3 * p->n / p->stats.median : 0) : json_null(),
-                  "limits", r->limits.threads ? bench_limits_json(&r->limits) : json_null()));
+    return cli_json(json_pack(
+        "{s:s, s:s, s:i, s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "model", r->session.path.data,
+        "kernels", hasten_engine_kernels(e), "threads", (int)hasten_engine_n_threads(e), "depth",
+        (int)r->speed.depth, "repeat", (int)r->speed.repeat, "text", bench_text_json(r->a), "prefill",
+        phase_json(r, &p[0]), "decode", phase_json(r, &p[1]), "batch", batch, "ttft_ms",
+        p->n ? json_real(p->stats.median > 0 ? 1e3 * p->n / p->stats.median : 0) : json_null(), "limits",
+        r->limits.threads ? bench_limits_json(&r->limits) : json_null(), "with", variant_json(r)));
 }
 
 static void print_phase(const struct speed_run *r, const struct bench_phase *p)
@@ -146,6 +171,30 @@ static void print_phase(const struct speed_run *r, const struct bench_phase *p)
     printf("\n");
 }
 
+/* With methods: how much faster than the line of the plain engine, and the pages that were read. */
+static void print_variant(const struct speed_run *r)
+{
+    if (!r->with.engine)
+        return;
+    json_t *methods = methods_json(&r->with.settings);
+    for (size_t i = 0; i < json_array_size(methods); i++)
+        printf("with --%s\n", json_string_value(json_array_get(methods, i)));
+    json_decref(methods);
+    for (int32_t i = 0; i < 2 + r->variant.n_batches; i++) {
+        const struct bench_phase *p = &r->variant.phase[i];
+        char what[32];
+        if (p->n == 0)
+            continue;
+        snprintf(what, sizeof what, i == 0 ? "prefill" : i == 1 ? "decode" : "decode x%d", (int)p->n_seq);
+        printf("%-12s %5d %10.1f tokens/s  %8.1f .. %-8.1f ± %-7.1f   %.3f x plain, %.3f .. %.3f", what,
+               (int)p->n, p->stats.median, p->stats.lo, p->stats.hi, p->stats.sd, p->ratio_stats.median,
+               p->ratio_stats.lo, p->ratio_stats.hi);
+        if (p->pages_all)
+            printf("   %.1f%% of pages read", 1e2 * (double)p->pages_read / (double)p->pages_all);
+        printf("\n");
+    }
+}
+
 static int print_table(const struct speed_run *r)
 {
     const struct bench_phase *p = r->speed.phase;
@@ -162,6 +211,7 @@ static int print_table(const struct speed_run *r)
         print_phase(r, &p[i]);
     if (p->n)
         printf("first token after %.0f ms\n", p->stats.median > 0 ? 1e3 * p->n / p->stats.median : 0);
+    print_variant(r);
     if (r->limits.threads)
         bench_limits_print(&r->limits);
     return cli_finish(0);
@@ -184,13 +234,29 @@ static hasten_status measure_limits(struct speed_run *r, struct hasten_error *er
     return st;
 }
 
+/* The engine with methods beside the plain one, on the same file. */
+static hasten_status open_variant(struct speed_run *r, const struct hasten_engine_settings *settings,
+                                  const char *model, struct hasten_error *err)
+{
+    const hasten_status st = session_open(model, &r->a->model, settings, &r->a->ui, &r->with, err);
+    if (st)
+        return st;
+    hasten_seq_close(r->with.seq);
+    r->with.seq = NULL;
+    r->variant = r->speed;
+    r->variant.progress = NULL;
+    return HASTEN_OK;
+}
+
 static hasten_status measure(struct speed_run *r, struct hasten_engine_settings *settings, const char *model,
                              struct hasten_error *err)
 {
     const int64_t n = bench_speed_positions(&r->speed);
     if (settings->n_ctx == 0)
         settings->n_ctx = (int32_t)(n < LIMIT_CONTEXT ? n : LIMIT_CONTEXT);
-    settings->n_seq_max = r->speed.max_batch;
+    const struct hasten_engine_settings with = *settings;
+    settings->n_methods = 0;
+    settings->n_seq_max = r->speed.max_batch + (with.n_methods > 0);
     if (n > settings->n_ctx)
         return error_set(err, HASTEN_ERR_USAGE,
                          "bench: depth and tokens need %lld positions (expected at most -c %d)", (long long)n,
@@ -202,10 +268,19 @@ static hasten_status measure(struct speed_run *r, struct hasten_engine_settings 
         return st;
     hasten_seq_close(r->session.seq); /* the measurement opens its own */
     r->session.seq = NULL;
+    if (with.n_methods > 0) {
+        struct hasten_engine_settings s = *settings;
+        s.methods = with.methods;
+        s.n_methods = with.n_methods;
+        if ((st = open_variant(r, &s, model, err)))
+            return st;
+    }
     if ((st = bench_tokens(r->a, &r->session, bench_speed_tokens(&r->speed), &r->tokens, err)))
         return st;
     r->since_ns = clock_now_ns();
-    st = bench_speed_run(&r->speed, r->session.engine, r->tokens.ids, interrupt_arm(), err);
+    st = r->with.engine ? bench_speed_pair(&r->speed, r->session.engine, &r->variant, r->with.engine,
+                                           r->tokens.ids, interrupt_arm(), err)
+                        : bench_speed_run(&r->speed, r->session.engine, r->tokens.ids, interrupt_arm(), err);
     ui_progress_end(&r->a->ui);
     interrupt_disarm();
     return st;
@@ -230,6 +305,8 @@ int bench_speed(struct bench_args *a, struct hasten_engine_settings *settings, c
         st = measure_limits(&r, &err);
     const int rc = st ? cli_fail(&err) : a->ui.json ? print_json(&r) : print_table(&r);
     bench_speed_free(&r.speed);
+    bench_speed_free(&r.variant);
+    session_close(&r.with);
     tokens_free(&r.tokens);
     session_close(&r.session);
     return rc;

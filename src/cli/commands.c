@@ -43,7 +43,9 @@ static const struct command commands[] = {
      "Medians of -r repetitions, with the interval that holds the median (95 % from six repetitions on) and the\n"
      "deviation; bytes and operations moved a second, and their shares of this machine's limits, which are\n"
      "measured before and after (--no-limits: not). --batch 1,4,16 also decodes so many sequences together, each\n"
-     "in its own part of the text. --breakdown books one chunk and one token by operation.\n",
+     "in its own part of the text. With methods (--attend, --cache) the plain engine is measured beside, in turns,\n"
+     "and each figure has its ratio to the plain one; the first -d tokens are an announced prompt. --breakdown books one\n"
+     "chunk and one token by operation.\n",
      cmd_bench, NULL},
     {"quantize", "IN OUT TYPE [--imatrix FILE] [--tensor PATTERN=FORMAT]",
      "write a model in other block formats",

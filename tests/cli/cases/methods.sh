@@ -11,3 +11,7 @@ hasten run $TINY/qwen2.gguf --raw -p a -n 1 --attend window --attend window:rece
 hasten run $TINY/qwen2.gguf --raw -p x -n 1 --attend window:layers=0-900
 hasten run $TINY/qwen2.gguf --raw -p "a b c d" -n 6 --temp 0 -q >plain.txt
 hasten run $TINY/qwen2.gguf --raw -p "a b c d" -n 6 --temp 0 -q --attend window:recent=all | cmp - plain.txt && echo neutral
+hasten bench $TINY/qwen2.gguf -p 16 -n 4 -d 100 -r 2 --no-limits --attend quest:budget=16,layers=all --cache stream:keep=40 -q --json | python3 -c '
+import json, sys
+r = json.load(sys.stdin)["with"]
+print(len(r["methods"]), r["decode"]["ratio"]["median"] > 0, 0 < r["decode"]["attend"]["pages_read"] <= r["decode"]["attend"]["pages_all"])'
