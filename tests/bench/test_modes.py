@@ -38,7 +38,7 @@ class Speed(unittest.TestCase):
         for family in FAMILIES:
             r = json.loads(bench(tiny(family), "-p", 40, "-n", 3, "-d", 70, "-r", 6, "--batch", "1,4", "--no-limits",
                                  "--json"))
-            self.assertEqual(set(r), {"model", "kernels", "threads", "depth", "repeat", "text", "prefill", "decode", "batch",
+            self.assertEqual(set(r), {"model", "kernels", "threads", "depth", "repeat", "text", "prefill", "decode", "batch", "with",
                                       "ttft_ms", "limits"})
             self.assertIsNone(r["limits"])
             for part in (r["prefill"], r["decode"], *r["batch"]):
