@@ -271,6 +271,7 @@ struct hasten_counters {
     uint64_t kv_pages_used, kv_pages_total;
     /* Under a method of the stage attend: pages that rows would have read of each layer and KV head, and did. */
     uint64_t attend_pages_all, attend_pages_read;
+    uint64_t layer_rows; /* rows times layers that were run whole */
 };
 void hasten_engine_counters(const struct hasten_engine *e, struct hasten_counters *out);
 

@@ -11,7 +11,7 @@ static const struct option_def bench_defs[] = {
      "tokens of the prompt; 0: decode alone"},
     {"n-gen", "n", OPT_INT, offsetof(struct bench_args, n_gen), 0, LIMIT_CONTEXT, "128", "N",
      "tokens decoded; 0: prefill alone"},
-    {"depth", "d", OPT_INT, offsetof(struct bench_args, depth), 0, LIMIT_CONTEXT, "0", "N",
+    {"n-depth", "d", OPT_INT, offsetof(struct bench_args, depth), 0, LIMIT_CONTEXT, "0", "N",
      "tokens in the context before both"},
     {"repeat", "r", OPT_INT, offsetof(struct bench_args, repeat), 1, 1000, "5", "N", "repetitions"},
     {"batch", NULL, OPT_STRING, offsetof(struct bench_args, batch), 0, 0, NULL, "B,...",
@@ -82,7 +82,7 @@ static int refuse_idle(const struct command *c, const struct bench_args *a, cons
             not_taken(own, a->kernels ? " roofline kernels breakdown type " : " roofline kernels breakdown ");
         idle = idle ? idle : not_taken(model, " threads ");
     } else if (a->breakdown) {
-        idle = not_taken(own, " roofline kernels breakdown n-prompt n-gen depth repeat text ");
+        idle = not_taken(own, " roofline kernels breakdown n-prompt n-gen n-depth repeat text ");
     }
     if (idle)
         return cli_usage(c, "%s takes no --%s (it would change nothing)", mode, idle);

@@ -123,6 +123,14 @@ static void count_pages(const struct attend_job *j)
     j->e->counters.attend_pages_read += read / (uint64_t)per_kv;
 }
 
+void attend_append(struct hasten_engine *e, const struct layer *l, int32_t layer, int32_t first_lane)
+{
+    const struct attending *a = &e->methods.attending;
+    struct attend_job j = {e, l, layer, first_lane};
+    if (a->use && !l->window && l->attn == ATTN_GQA && a->use->m->attend->append)
+        pool_for(e->pool, (int64_t)e->pass.n_blocks * l->n_head_kv, 1, append_lanes, &j);
+}
+
 bool attend_rows(struct hasten_engine *e, const struct layer *l, int32_t layer, int32_t first_lane)
 {
     const struct attending *a = &e->methods.attending;
@@ -130,8 +138,7 @@ bool attend_rows(struct hasten_engine *e, const struct layer *l, int32_t layer, 
         return false;
     struct attend_job j = {e, l, layer, first_lane};
     const struct attend_ops *ops = a->use->m->attend;
-    if (ops->append)
-        pool_for(e->pool, (int64_t)e->pass.n_blocks * l->n_head_kv, 1, append_lanes, &j);
+    attend_append(e, l, layer, first_lane);
     bool any = false;
     for (int32_t i = 0; i < e->pass.n_rows; i++) {
         a->sparse[i] =

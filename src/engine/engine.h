@@ -210,6 +210,9 @@ hasten_status engine_run(struct hasten_engine *e, const struct hasten_item *item
 /* Logits of pass rows e->pass.head_row[first .. first + n) into e->buf.logits. */
 void forward_head(struct hasten_engine *e, int32_t first, int32_t n);
 
+/* The same of n rows of the pass, as they are in buf.x now, n <= n_logits. */
+void forward_logits(struct hasten_engine *e, const int32_t *rows, int32_t n);
+
 /* scripted.c: the same for a scripted model. */
 hasten_status scripted_pass(struct hasten_engine *e, const volatile int *cancel, struct hasten_error *err);
 void scripted_head(struct hasten_engine *e, int32_t first, int32_t n);

@@ -18,6 +18,7 @@ struct rows_ctx {
     const struct layer *l;
     int32_t layer, first_lane;
     const float *bias, *post_norm; /* of the block whose output is being added */
+    bool fill;                     /* keys and values alone: all rows have left */
 };
 
 /* ---- embedding and rotation tables -------------------------------------------------------------------- */
@@ -91,7 +92,7 @@ int64_t store_kv_claim(int32_t n_rows)
     return n_rows >= 2 * ROWS_PER_LINE ? ROWS_PER_LINE : ROWS_PER_CLAIM;
 }
 
-/* q and k get bias, norm and rotation; k and v go to the sequence's pages. */
+/* q and k get bias, norm and rotation; k and v go to the sequence's pages. Of rows that left (depth.h) q is not there. */
 static void finish_qkv_rows(void *ctx, int64_t begin, int64_t end, int worker)
 {
     const struct rows_ctx *c = ctx;
@@ -103,12 +104,14 @@ static void finish_qkv_rows(void *ctx, int64_t begin, int64_t end, int worker)
         float *q = e->buf.q + i * l->n_head * l->d_k;
         float *k = e->buf.k + i * l->n_head_kv * l->d_k;
         float *v = e->buf.v + i * l->n_head_kv * l->d_v;
-        finish_heads(c, i, q, l->n_head, l->bq, l->q_norm);
+        if (!c->fill)
+            finish_heads(c, i, q, l->n_head, l->bq, l->q_norm);
         finish_heads(c, i, k, l->n_head_kv, l->bk, l->k_norm);
         if (mean)
             e->kernels->add(mean, (int64_t)l->n_head_kv * l->d_k, k);
         if (key_pairs_adjacent(e, l)) {
-            key_make_pairs_adjacent(l->n_head, l->d_k, q, scratch);
+            if (!c->fill)
+                key_make_pairs_adjacent(l->n_head, l->d_k, q, scratch);
             key_make_pairs_adjacent(l->n_head_kv, l->d_k, k, scratch);
         }
         if (l->bv)
@@ -223,6 +226,40 @@ static void ffn_block(struct rows_ctx *c)
     engine_lap(e, ENGINE_OP_ADD);
 }
 
+/* ---- depth -------------------------------------------------------------------------------------------- */
+
+/* The keys and values of a layer that no row runs any more. */
+static void fill_block(struct rows_ctx *c)
+{
+    struct hasten_engine *e = c->e;
+    const struct layer *l = c->l;
+    const int32_t n = e->pass.n_rows;
+    const struct linear kv[] = {{&l->wk, e->buf.k}, {&l->wv, e->buf.v}};
+    linear_group(e, &(struct linear_input){e->buf.x, e->model->desc.d_model, l->attn_norm}, n, kv, 2);
+    engine_lap(e, ENGINE_OP_QKV);
+    c->fill = true;
+    pool_for(e->pool, n, store_kv_claim(n), finish_qkv_rows, c);
+    attend_append(e, l, c->layer, c->first_lane);
+    engine_lap(e, ENGINE_OP_ROPE_STORE);
+}
+
+static void run_layer(struct rows_ctx *c)
+{
+    struct hasten_engine *e = c->e;
+    if (e->methods.deepening.any_skipped && layer_set_has(&e->methods.deepening.skipped, c->layer))
+        return;
+    depth_gate(e, c->layer);
+    if (e->methods.deepening.gate && e->methods.deepening.n_left == e->pass.n_rows) {
+        fill_block(c);
+        return;
+    }
+    depth_keep(e);
+    attention_block(c);
+    ffn_block(c);
+    depth_restore(e);
+    e->counters.layer_rows += (uint64_t)e->pass.n_rows;
+}
+
 /* ---- the pass ----------------------------------------------------------------------------------------- */
 
 hasten_status forward_pass(struct hasten_engine *e, const volatile int *cancel, struct hasten_error *err)
@@ -234,14 +271,14 @@ hasten_status forward_pass(struct hasten_engine *e, const volatile int *cancel, 
     engine_lap(e, ENGINE_OP_STEP);
     pool_for(e->pool, e->pass.n_rows, ROWS_PER_CLAIM, embed_rows, &c);
     engine_lap(e, ENGINE_OP_EMBED);
+    depth_begin(e);
     for (int32_t i = 0; i < d->n_layer; i++) {
         if (cancel && *cancel)
             return error_set(err, HASTEN_ERR_CANCELLED, "running a step: cancelled at layer %d of %d", i,
                              d->n_layer);
         c.l = &e->layers[i];
         c.layer = i;
-        attention_block(&c);
-        ffn_block(&c);
+        run_layer(&c);
         c.first_lane += c.l->n_head_kv;
     }
     e->counters.passes++;
@@ -263,16 +300,11 @@ static void cap_logits(void *ctx, int64_t begin, int64_t end, int worker)
     }
 }
 
-void forward_head(struct hasten_engine *e, int32_t first, int32_t n)
+void forward_logits(struct hasten_engine *e, const int32_t *rows, int32_t n)
 {
     const struct model_desc *d = &e->model->desc;
-    if (e->model->script) {
-        scripted_head(e, first, n);
-        return;
-    }
     for (int32_t i = 0; i < n; i++)
-        memcpy(e->buf.out + (int64_t)i * d->d_model,
-               e->buf.x + (int64_t)e->pass.head_row[first + i] * d->d_model,
+        memcpy(e->buf.out + (int64_t)i * d->d_model, e->buf.x + (int64_t)rows[i] * d->d_model,
                (size_t)d->d_model * sizeof(float));
     linear_group(e, &(struct linear_input){e->buf.out, d->d_model, d->output_norm}, n,
                  &(struct linear){&e->output, e->buf.logits}, 1);
@@ -281,4 +313,12 @@ void forward_head(struct hasten_engine *e, int32_t first, int32_t n)
                  &(struct rows_ctx){.e = e});
     engine_lap(e, ENGINE_OP_HEAD);
     e->counters.head_rows += (uint64_t)n;
+}
+
+void forward_head(struct hasten_engine *e, int32_t first, int32_t n)
+{
+    if (e->model->script)
+        scripted_head(e, first, n);
+    else
+        forward_logits(e, e->pass.head_row + first, n);
 }

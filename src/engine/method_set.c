@@ -95,6 +95,8 @@ static hasten_status add(const struct method_site *site, const struct hasten_met
         set->seq_bytes += (u->m->seq_bytes(site, u->knobs) + 63) & ~(size_t)63;
     if (u->m->attend)
         set->attending.use = u;
+    if (u->m->depth && u->m->depth->looks)
+        set->deepening.gate = u;
     if (u->m->cache) {
         set->caching.use = u;
         set->caching.queries_at = set->seq_bytes;
@@ -131,7 +133,7 @@ static size_t own_bytes(const struct method_site *site, struct method_set *set, 
         bytes += attend_bytes(site, set->attending.use, &set->attending, memory ? memory + bytes : NULL);
     if (set->caching.use)
         bytes += caching_bytes(site, set->caching.use, &set->caching, memory ? memory + bytes : NULL);
-    return bytes;
+    return bytes + deepening_bytes(site, &set->deepening, memory ? memory + bytes : NULL);
 }
 
 uint64_t method_set_plan(const struct method_site *site, struct method_set *set)
@@ -157,7 +159,11 @@ hasten_status method_set_attach(const struct method_site *site, struct method_se
         if (st)
             return st;
         u->attached = u->m->attach != NULL;
+        if (u->m->depth && u->m->depth->program)
+            u->m->depth->program(u->state, site->desc, &set->deepening.skipped);
     }
+    for (size_t i = 0; i < LIMIT_LAYERS / 64; i++)
+        set->deepening.any_skipped |= set->deepening.skipped.bits[i] != 0;
     return HASTEN_OK;
 }
 

@@ -4,6 +4,7 @@
 #define HASTEN_ENGINE_METHOD_SET_H
 #include "engine/attend.h"
 #include "engine/cache.h"
+#include "engine/depth.h"
 #include "engine/method.h"
 
 struct hasten_engine;
@@ -29,6 +30,7 @@ struct method_set {
     size_t bytes;
     struct attending attending;
     struct caching caching;
+    struct deepening deepening;
 };
 
 /* Parses and checks settings->methods. On failure *out is closed. */
@@ -51,6 +53,7 @@ void method_seq_truncate(struct hasten_engine *e, const struct hasten_seq *s, in
 void *method_seq_state(const struct hasten_engine *e, const struct method_use *u, const struct hasten_seq *s);
 
 /* attend.c: between the storing of a layer's keys and its attention. Returns whether any row's words count. */
+void attend_append(struct hasten_engine *e, const struct layer *l, int32_t layer, int32_t first_lane);
 bool attend_rows(struct hasten_engine *e, const struct layer *l, int32_t layer, int32_t first_lane);
 /* A sequence's entries moved: what methods keep of them is made anew. */
 void attend_rebuild(struct hasten_engine *e, const struct hasten_seq *s, int32_t length);
