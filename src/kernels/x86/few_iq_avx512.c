@@ -146,7 +146,7 @@ MATH_INLINE void few_tq1_0(int n_panels, int n, const struct few *f, int64_t k)
         __m512i v[PANEL_GROUP], digit[PANEL_GROUP];
         EACH(p, n_panels) v[p] = take(f, p, i);
         for (int j = 0; j < (i < 12 ? 5 : 4); j++) {
-            EACH(p, n_panels) digit[p] = next_digit(&v[p]);
+            EACH(p, n_panels) digit[p] = next_digit(&v[p], 0);
             add_dots(n_panels, n, to + step * j, digit, f, dot[j % 2]);
         }
     }

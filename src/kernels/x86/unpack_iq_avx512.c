@@ -391,7 +391,6 @@ UNPACK(nvfp4)
 DEFINE_UNPACK(tq1_0)
 {
     const struct source from = block_at(packed, src, stride, 0, 52);
-    const __m512i base = _mm512_set1_epi8(123);
     struct tile_q8 *t = tile;
     __m512i v[13];
     (void)k;
@@ -403,7 +402,7 @@ DEFINE_UNPACK(tq1_0)
         uint8_t(*to)[64] = t->q + (i < 8 ? i : i < 12 ? 32 + i : 60);
         const int step = i < 8 ? 8 : i < 12 ? 4 : 1;
         for (int digit = 0; digit < (i < 12 ? 5 : 4); digit++)
-            _mm512_store_si512(to[step * digit], _mm512_add_epi8(next_digit(&v[i]), base));
+            _mm512_store_si512(to[step * digit], next_digit(&v[i], 123));
     }
     store_d(t, load_last_d(from, 52), 1.0f);
 }

@@ -132,15 +132,15 @@ MATH_INLINE __m512 halves_of_ue4m3(__m512i x)
 
 /* ---- ternary digits ------------------------------------------------------------------------------ */
 
-/* The next digit (0 to 2) of 64 numbers, and what is left of them: quant_iq.c. */
-MATH_INLINE __m512i next_digit(__m512i *v)
+/* The next digit of 64 numbers, `base` too high, and what is left of them: quant_iq.c. */
+MATH_INLINE __m512i next_digit(__m512i *v, int base)
 {
-    const __m512i one = _mm512_set1_epi8(1);
+    const __m512i zero = _mm512_set1_epi8((char)base), one = _mm512_set1_epi8((char)(base + 1));
     const __mmask64 some = _mm512_cmpge_epu8_mask(*v, _mm512_set1_epi8(86));
     const __mmask64 two = _mm512_cmpge_epu8_mask(*v, _mm512_set1_epi8((char)171));
-    const __m512i digit = _mm512_maskz_mov_epi8(some, one);
+    const __m512i digit = _mm512_mask_blend_epi8(some, zero, one);
     *v = _mm512_add_epi8(_mm512_add_epi8(*v, *v), *v);
-    return _mm512_mask_add_epi8(digit, two, digit, one);
+    return _mm512_mask_add_epi8(digit, two, digit, _mm512_set1_epi8(1));
 }
 
 #endif
