@@ -11,6 +11,7 @@
     }
 
 static const struct option_def method_defs[] = {
+    STAGE_OPTION("weights", STAGE_WEIGHTS, "what matrices are made of: requant:type=q4_0,tensors=ffn"),
     STAGE_OPTION("depth", STAGE_DEPTH, "which layers a row runs through: drop:layers=10-13"),
     STAGE_OPTION("cache", STAGE_CACHE, "what the cache keeps: keydiff:keep=0.5"),
     STAGE_OPTION("attend", STAGE_ATTEND,

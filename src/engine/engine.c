@@ -57,6 +57,10 @@ static hasten_status open_parts(struct hasten_engine *e, struct hasten_error *er
 {
     hasten_status st;
     engine_widths(e->model, e->kernels, engine_kv_rep(&e->settings), &e->widths);
+    if (e->methods.reweighting.use) {
+        const struct method_site site = method_site_of(e->model, &e->settings);
+        reweighting_widen(&site, e->methods.reweighting.use, &e->widths);
+    }
     e->arena_bytes = engine_layout(e->model, &e->settings, &e->widths, NULL, &e->buf, &e->pass);
     e->arena = mem_map(e->arena_bytes);
     if (!e->arena)

@@ -97,6 +97,8 @@ static hasten_status add(const struct method_site *site, const struct hasten_met
         set->attending.use = u;
     if (u->m->depth && u->m->depth->looks)
         set->deepening.gate = u;
+    if (u->m->weights)
+        set->reweighting.use = u;
     if (u->m->cache) {
         set->caching.use = u;
         set->caching.queries_at = set->seq_bytes;
@@ -139,6 +141,8 @@ static size_t own_bytes(const struct method_site *site, struct method_set *set, 
 uint64_t method_set_plan(const struct method_site *site, struct method_set *set)
 {
     uint64_t bytes = own_bytes(site, set, NULL);
+    if (set->reweighting.use)
+        bytes += reweighting_bytes(site, set->reweighting.use);
     for (int32_t i = 0; i < set->n; i++)
         if (set->use[i].m->model_bytes)
             bytes += set->use[i].m->model_bytes(site, set->use[i].knobs);
@@ -171,6 +175,7 @@ void method_set_close(struct method_set *set)
 {
     for (int32_t i = 0; i < set->n; i++)
         method_use_close(&set->use[i]);
+    reweighting_close(&set->reweighting);
     mem_free(set->use);
     if (set->memory)
         mem_unmap(set->memory, set->bytes);

@@ -5,6 +5,7 @@
 #include "engine/attend.h"
 #include "engine/cache.h"
 #include "engine/depth.h"
+#include "engine/weights.h"
 #include "engine/method.h"
 
 struct hasten_engine;
@@ -31,6 +32,7 @@ struct method_set {
     struct attending attending;
     struct caching caching;
     struct deepening deepening;
+    struct reweighting reweighting;
 };
 
 /* Parses and checks settings->methods. On failure *out is closed. */

@@ -68,9 +68,17 @@ static hasten_status has_room(uint64_t bytes, bool *room, struct hasten_error *e
     return st;
 }
 
-static void add_weight(struct packing *p, struct weight *w, size_t *at)
+/* Matrices that a method made (weights.h) stay as it made them. */
+static bool is_made(const struct hasten_engine *e, const struct weight *w)
 {
-    if (!size_of(w))
+    const struct reweighting *r = &e->methods.reweighting;
+    return r->memory && w->data >= r->memory && w->data < r->memory + r->bytes;
+}
+
+static void add_weight(struct hasten_engine *e, struct weight *w, size_t *at)
+{
+    struct packing *p = &e->packing;
+    if (!size_of(w) || is_made(e, w))
         return;
     p->item[p->n] = (struct packing_item){w, *at};
     *at += size_of(w);
@@ -91,6 +99,8 @@ hasten_status packing_open(struct hasten_engine *e, struct hasten_error *err)
     memcpy(e->layers, d->layers, (size_t)d->n_layer * sizeof *e->layers);
     e->output = d->output;
     e->token_embd = d->token_embd;
+    if ((st = reweighting_open(e, err)))
+        return st;
     p->bytes = wanted(&e->settings) && !bound(e) ? total_of(d, &padding) : 0;
     if (!p->bytes || (st = has_room(p->bytes, &room, err)) || !room)
         return p->bytes ? st : HASTEN_OK;
@@ -103,9 +113,9 @@ hasten_status packing_open(struct hasten_engine *e, struct hasten_error *err)
         const struct weight *w[LAYER_MATRICES];
         const int32_t n = layer_matrices(&e->layers[i], w);
         for (int32_t j = 0; j < n; j++)
-            add_weight(p, (struct weight *)(uintptr_t)w[j], &at); /* of our own copy */
+            add_weight(e, (struct weight *)(uintptr_t)w[j], &at); /* of our own copy */
     }
-    add_weight(p, &e->output, &at);
+    add_weight(e, &e->output, &at);
     return HASTEN_OK;
 }
 

@@ -256,7 +256,7 @@ static hasten_status plan_experts(const struct hasten_model *m, const struct has
 }
 
 static hasten_status plan_methods(const struct hasten_model *m, const struct hasten_engine_settings *s,
-                                  uint64_t *bytes, struct hasten_error *err)
+                                  struct widths *w, uint64_t *bytes, struct hasten_error *err)
 {
     const struct method_site site = method_site_of(m, s);
     struct method_set set;
@@ -264,6 +264,8 @@ static hasten_status plan_methods(const struct hasten_model *m, const struct has
     if (st)
         return st;
     *bytes = method_set_plan(&site, &set);
+    if (set.reweighting.use)
+        reweighting_widen(&site, set.reweighting.use, w);
     if (set.caching.use)
         *bytes += (uint64_t)s->n_seq_max * entries_bytes(s, engine_lanes(&m->desc, NULL));
     method_set_close(&set);
@@ -288,6 +290,8 @@ static hasten_status plan(const struct hasten_model *m, const struct hasten_engi
     if (st)
         return st;
     engine_widths(m, engine_kernels(s), engine_kv_rep(s), &w);
+    if ((st = plan_methods(m, s, &w, &out->method_bytes, err)))
+        return st;
     struct mem_stats stats;
     mem_stats_get(&stats);
     out->file_bytes = gguf_file_bytes(m->gguf);
@@ -296,8 +300,6 @@ static hasten_status plan(const struct hasten_model *m, const struct hasten_engi
     /* The model's tables are alive already; what was alive before it is counted too, which errs on the safe side. */
     out->base_bytes = stats.live_bytes + BASE_RESERVE_BYTES + (uint64_t)s->n_threads * THREAD_RESERVE_BYTES;
     out->compute_bytes += packing_plan(m, s, &out->packed_bytes) + overlays_plan(m, s);
-    if ((st = plan_methods(m, s, &out->method_bytes, err)))
-        return st;
     out->total_bytes =
         out->file_bytes + out->kv_bytes + out->compute_bytes + out->base_bytes + out->method_bytes;
     return plan_experts(m, s, out, err);
