@@ -49,6 +49,17 @@
 #define LIMIT_JSON_DEPTH 128               /* nesting of a JSON document from outside */
 #define LIMIT_JSON_BYTES (64u << 20)
 
+/* Grammars */
+#define LIMIT_GRAMMAR_BYTES (1 << 20)      /* text of one */
+#define LIMIT_GRAMMAR_RULES (1 << 14)      /* names in it */
+#define LIMIT_GRAMMAR_NODES (1 << 18)      /* texts, classes, groups and repetitions in it */
+#define LIMIT_GRAMMAR_DEPTH 128            /* groups inside each other; repetitions of repetitions */
+#define LIMIT_GRAMMAR_REPEAT 10000         /* a bound of {m,n} */
+#define LIMIT_GRAMMAR_STEPS (1 << 20)      /* what it says, repetitions written out */
+#define LIMIT_GRAMMAR_PLACES (1 << 18)     /* places of a parse between two bytes */
+#define LIMIT_GRAMMAR_EDGES (4 << 20)      /* steps from one to another */
+#define LIMIT_GRAMMAR_MEMORY (256ll << 20) /* bytes of remembered parses and masks, for one grammar */
+
 /* The command */
 #define LIMIT_PROFILE_BYTES (1u << 20) /* a YAML file of options */
 #define LIMIT_PROFILE_LINES 1024       /* options in it */
