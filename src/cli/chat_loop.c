@@ -88,6 +88,8 @@ static void say(struct chat *c, const char *text, size_t len)
         ui_note(c->ui, "stopped");
     } else if (a.finish == FINISH_LENGTH) {
         ui_note(c->ui, "the answer reached its limit of tokens");
+    } else if (a.finish == FINISH_GRAMMAR) {
+        ui_note(c->ui, "the grammar allows no token of this vocabulary here");
     }
     if (!st)
         ui_detail(c->ui, "%d tokens read (%d kept) in %.0f ms, %d written in %.0f ms",

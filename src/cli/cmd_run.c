@@ -39,6 +39,20 @@ static int exit_of(const struct answer *a)
     return a->finish == FINISH_INTERRUPTED ? 130 : 0;
 }
 
+/* Says that the answer could not go on, and returns the exit status for it; else rc. */
+static int dead_end(const struct answer *a, int rc)
+{
+    struct hasten_error err;
+    if (rc || a->finish != FINISH_GRAMMAR)
+        return rc;
+    error_set(
+        &err, HASTEN_ERR_NON_FINITE,
+        "run: the grammar allows no token behind %zu bytes of the answer (expected a vocabulary that can "
+        "write what it says)",
+        a->text.len);
+    return cli_fail(&err);
+}
+
 static int answer_once(struct chat *c, const char *text, size_t len)
 {
     struct answer a = {0};
@@ -60,6 +74,7 @@ static int answer_once(struct chat *c, const char *text, size_t len)
                   a.predicted_ms > 0 ? 1e3 * (a.predicted_n - 1) / a.predicted_ms : 0,
                   (unsigned long long)c->law->settings.seed);
     }
+    rc = st ? rc : dead_end(&a, rc);
     answer_free(&a);
     return rc;
 }
@@ -145,6 +160,10 @@ static hasten_status check_use(const struct run_args *a, const struct option_gro
                          "run: --history without a chat (expected no prompt, on a terminal)");
     if (option_on_line(&groups[3], "logprobs") && !a->ui.json && !a->turns)
         return error_set(err, HASTEN_ERR_USAGE, "run: --logprobs without --json (expected both)");
+    if (a->sample.grammar && strcmp(a->sample.grammar, "-") == 0 && !a->prompt && !a->turns &&
+        (!a->file || strcmp(a->file, "-") == 0))
+        return error_set(err, HASTEN_ERR_USAGE,
+                         "run: the grammar and the prompt from stdin (expected one of them elsewhere)");
     return HASTEN_OK;
 }
 
@@ -172,6 +191,8 @@ static int run(struct run_args *a, struct option_group *groups, const struct opt
         st = find_prompt(a, &text, &len, &err);
     if (!st)
         st = check_use(a, groups, !text && !a->turns, &err);
+    if (!st)
+        st = sampling_take_grammar(&a->sample, &law, &err);
     if (!st)
         st = session_open(model, &a->model, &settings, &a->ui, &s, &err);
     if (!st)

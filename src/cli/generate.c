@@ -9,11 +9,44 @@
 struct pick { /* what the sink needs to turn the last row into a token */
     const struct sampling *law;
     const struct tokens *path;
+    struct grammar_state *grammar; /* NULL without one */
     struct token_logprob chosen, top[64];
     hasten_status status;
     struct hasten_error *err;
-    bool done;
+    bool done, none; /* none: the grammar allows no token */
 };
+
+/* The mask here, without what the bias forbids; *n: how many tokens it allows. */
+static hasten_status mask_here(const struct pick *p, int32_t *n)
+{
+    const struct sampler_settings *law = &p->law->settings;
+    uint64_t *mask = p->law->mask;
+    hasten_status st = grammar_mask(p->grammar, mask, n, p->err);
+    for (int32_t i = 0; i < law->n_bias && !st; i++) {
+        const int32_t id = law->bias[i].id;
+        if (isinf(law->bias[i].bias) && mask[id / 64] >> id % 64 & 1) {
+            mask[id / 64] &= ~(1ull << id % 64);
+            --*n;
+        }
+    }
+    return st;
+}
+
+static hasten_status choose(struct pick *p, const float *row)
+{
+    struct sampler_settings law = p->law->settings;
+    p->none = false;
+    if (p->grammar) {
+        int32_t n;
+        hasten_status st = mask_here(p, &n);
+        p->none = n == 0;
+        if (st || p->none)
+            return st;
+        law.mask = p->law->mask;
+    }
+    return sampler_choose(p->law->sampler, p->law->memory, &law, row, p->path->ids, p->path->n, p->path->n,
+                          &p->chosen, p->law->logprobs ? p->top : NULL, p->err);
+}
 
 static int pick_token(void *ctx, const float *logits, const struct hasten_logits_row *rows, int32_t n_rows,
                       int32_t n_vocab)
@@ -21,8 +54,7 @@ static int pick_token(void *ctx, const float *logits, const struct hasten_logits
     (void)rows;
     struct pick *p = ctx;
     const float *row = logits + (int64_t)(n_rows - 1) * n_vocab;
-    p->status = sampler_choose(p->law->sampler, p->law->memory, &p->law->settings, row, p->path->ids,
-                               p->path->n, p->path->n, &p->chosen, p->law->logprobs ? p->top : NULL, p->err);
+    p->status = choose(p, row);
     p->done = true;
     return 0;
 }
@@ -93,52 +125,115 @@ static int show_more(const struct answer *a, size_t *shown, answer_fn show, void
     return show && a->text.len > from ? show(ctx, a->text.data + from, a->text.len - from) : 0;
 }
 
-static hasten_status decode(struct session *s, const struct sampling *law, struct tokens *path,
-                            struct pick *pick, struct detok *detok, answer_fn show, void *show_ctx,
-                            struct answer *out, const volatile int *cancel, struct hasten_error *err)
+/* The answer at work. */
+struct decoding {
+    struct session *s;
+    const struct sampling *law;
+    struct tokens *path;
+    struct pick *pick;
+    struct detok *detok;
+    answer_fn show;
+    void *show_ctx;
+    struct answer *out;
+    size_t shown;
+    struct tokens ahead; /* taken into the answer, not yet in the sequence */
+    bool ended;
+    struct hasten_error *err;
+};
+
+static hasten_status show_answer(struct decoding *d)
 {
-    size_t shown = out->text.len;
+    return show_more(d->out, &d->shown, d->show, d->show_ctx)
+               ? error_set(d->err, HASTEN_ERR_DISK,
+                           "writing the answer: stdout is closed or full (expected room)")
+               : HASTEN_OK;
+}
+
+static hasten_status end_answer(struct decoding *d, enum finish finish)
+{
+    d->ended = true;
+    d->out->finish = finish;
+    return HASTEN_OK;
+}
+
+/* No token can follow: well if the text is complete. */
+static hasten_status end_without_token(struct decoding *d)
+{
+    bool complete;
+    hasten_status st = grammar_complete(d->pick->grammar, &complete, d->err);
+    return st ? st : end_answer(d, complete ? FINISH_STOP : FINISH_GRAMMAR);
+}
+
+/* One more token of the answer: into the text, and to be read by the model before the next is chosen. */
+static hasten_status take_token(struct decoding *d, int32_t id)
+{
+    const struct sampling *law = d->law;
+    struct answer *out = d->out;
+    bool stopped = false;
     hasten_status st = HASTEN_OK;
-    for (;;) {
-        int32_t id = pick->chosen.id;
-        out->finish = FINISH_LENGTH;
-        if (law->n_predict == 0)
-            break;
-        out->predicted_n++;
-        if (vocab_is_eog(s->vocab, id)) {
-            out->finish = FINISH_STOP;
-            break;
-        }
-        bool stopped = false;
-        if (tokens_push(&out->ids, id) || tokens_push(path, id))
-            return error_set(err, HASTEN_ERR_MEMORY, "generating: out of memory");
-        if (law->logprobs && (st = note_logprobs(law, pick, out, err)))
-            return st;
-        if ((st = detok_push(detok, id, &out->text, &stopped, err)))
-            return st;
-        if (show_more(out, &shown, show, show_ctx))
-            return error_set(err, HASTEN_ERR_DISK,
-                             "writing the answer: stdout is closed or full (expected room)");
-        if (stopped) {
-            out->finish = FINISH_STOP;
-            out->by_stop_string = true;
-            break;
-        }
-        if ((law->n_predict >= 0 && out->ids.n >= law->n_predict) ||
-            hasten_seq_length(s->seq) >= hasten_engine_n_ctx(s->engine))
-            break;
-        st = *cancel ? HASTEN_ERR_CANCELLED : step(s, &id, 1, pick, cancel, err);
-        if (st == HASTEN_ERR_CANCELLED)
-            out->finish = FINISH_INTERRUPTED;
-        if (st)
-            break;
+    out->predicted_n++;
+    if (vocab_is_eog(d->s->vocab, id))
+        return end_answer(d, FINISH_STOP);
+    if (d->pick->grammar && (st = grammar_accept(d->pick->grammar, id, d->err)))
+        return st;
+    if (tokens_push(&out->ids, id) || tokens_push(d->path, id) || tokens_push(&d->ahead, id))
+        return error_set(d->err, HASTEN_ERR_MEMORY, "generating: out of memory");
+    if (law->logprobs && (st = note_logprobs(law, d->pick, out, d->err)))
+        return st;
+    if ((st = detok_push(d->detok, id, &out->text, &stopped, d->err)) || (st = show_answer(d)))
+        return st;
+    if (stopped) {
+        out->by_stop_string = true;
+        return end_answer(d, FINISH_STOP);
     }
+    const int64_t length = hasten_seq_length(d->s->seq) + d->ahead.n - 1;
+    if ((law->n_predict >= 0 && out->ids.n >= law->n_predict) || length >= hasten_engine_n_ctx(d->s->engine))
+        return end_answer(d, FINISH_LENGTH);
+    return HASTEN_OK;
+}
+
+/* Tokens that alone are allowed need no logits. (Log-probabilities and mirostat do; and the next step is bounded.) */
+static hasten_status take_forced(struct decoding *d)
+{
+    const struct sampling *law = d->law;
+    while (d->pick->grammar && !law->logprobs && !law->memory && !d->ended &&
+           d->ahead.n < d->s->settings.n_batch) {
+        int32_t n = 0, id = 0;
+        hasten_status st = mask_here(d->pick, &n);
+        if (st || n != 1)
+            return st;
+        while (!law->mask[id / 64])
+            id += 64;
+        st = take_token(d, id + __builtin_ctzll(law->mask[id / 64]));
+        if (st)
+            return st;
+    }
+    return HASTEN_OK;
+}
+
+static hasten_status decode(struct decoding *d, const volatile int *cancel)
+{
+    hasten_status st = HASTEN_OK;
+    d->shown = d->out->text.len;
+    if (d->law->n_predict == 0)
+        end_answer(d, FINISH_LENGTH);
+    while (!d->ended && !st) {
+        d->ahead.n = 0;
+        st = d->pick->none ? end_without_token(d) : take_token(d, d->pick->chosen.id);
+        if (!st)
+            st = take_forced(d);
+        if (st || d->ended)
+            break;
+        st = *cancel ? HASTEN_ERR_CANCELLED
+                     : step(d->s, d->ahead.ids, (int32_t)d->ahead.n, d->pick, cancel, d->err);
+        if (st == HASTEN_ERR_CANCELLED)
+            d->out->finish = FINISH_INTERRUPTED;
+    }
+    tokens_free(&d->ahead);
     if (st && st != HASTEN_ERR_CANCELLED)
         return st;
-    st = detok_finish(detok, &out->text, err);
-    if (!st && show_more(out, &shown, show, show_ctx))
-        st = error_set(err, HASTEN_ERR_DISK, "writing the answer: stdout is closed or full (expected room)");
-    return st;
+    st = detok_finish(d->detok, &d->out->text, d->err);
+    return st ? st : show_answer(d);
 }
 
 hasten_status answer_generate(struct session *s, const struct sampling *law, const int32_t *ids, int64_t n,
@@ -164,6 +259,8 @@ hasten_status answer_generate(struct session *s, const struct sampling *law, con
         st = detok_open(s->vocab, law->stops, law->n_stops, false, true, &detok, err);
     const volatile int *cancel = interrupt_arm();
     struct pick pick = {.law = law, .path = &path, .err = err};
+    if (!st && law->masks)
+        st = grammar_start(law->masks, &pick.grammar, err);
     if (!st)
         st = prefill(s, &path, &pick, ui, out, cancel, err);
     if (st == HASTEN_ERR_CANCELLED) {
@@ -171,10 +268,20 @@ hasten_status answer_generate(struct session *s, const struct sampling *law, con
         st = HASTEN_OK;
     } else if (!st) {
         uint64_t t0 = clock_now_ns();
-        st = decode(s, law, &path, &pick, detok, show, show_ctx, out, cancel, err);
+        struct decoding d = {.s = s,
+                             .law = law,
+                             .path = &path,
+                             .pick = &pick,
+                             .detok = detok,
+                             .show = show,
+                             .show_ctx = show_ctx,
+                             .out = out,
+                             .err = err};
+        st = decode(&d, cancel);
         out->predicted_ms = (double)(clock_now_ns() - t0) / 1e6;
     }
     interrupt_disarm();
+    grammar_end(pick.grammar);
     detok_close(detok);
     tokens_free(&path);
     return st;
@@ -221,7 +328,7 @@ static json_t *logprobs_json(const struct session *s, const struct sampling *law
 
 json_t *answer_json(const struct session *s, const struct sampling *law, const struct answer *a)
 {
-    static const char *const names[] = {"stop", "length", "interrupted"};
+    static const char *const names[] = {"stop", "length", "interrupted", "grammar"};
     json_t *ids = json_array();
     for (int64_t i = 0; i < a->ids.n; i++)
         json_add(&ids, json_integer(a->ids.ids[i]));

@@ -2,6 +2,7 @@
 #ifndef HASTEN_CLI_GENERATE_H
 #define HASTEN_CLI_GENERATE_H
 #include "cli/session.h"
+#include "sample/grammar.h"
 #include "sample/sampler.h"
 #include "text/detok.h"
 
@@ -12,6 +13,7 @@ struct sample_args {
     int32_t top_k, penalty_last_n, dry_allowed_length, dry_last_n, mirostat, n_logprobs, n_predict;
     uint64_t seed;
     bool ignore_eos;
+    const char *grammar, *grammar_text; /* a file; a text */
     struct option_list bias, stops, breakers;
 };
 void sample_args_init(struct sample_args *a);
@@ -29,7 +31,14 @@ struct sampling {
     int n_stops;
     int32_t n_predict; /* -1: no bound */
     bool logprobs;
+    struct grammar *grammar; /* NULL: anything may be said */
+    struct token_trie *trie; /* these three: NULL without a grammar */
+    struct grammar_masks *masks;
+    uint64_t *mask; /* room for one */
 };
+/* Compiles the grammar that the options name, before a model is opened: out->grammar. */
+hasten_status sampling_take_grammar(const struct sample_args *a, struct sampling *out,
+                                    struct hasten_error *err);
 hasten_status sampling_open(const struct sample_args *a, const struct option_group *g,
                             const struct session *s, struct sampling *out, struct hasten_error *err);
 void sampling_close(struct sampling *s);
@@ -37,7 +46,8 @@ void sampling_close(struct sampling *s);
 enum finish {
     FINISH_STOP,
     FINISH_LENGTH,
-    FINISH_INTERRUPTED
+    FINISH_INTERRUPTED,
+    FINISH_GRAMMAR /* the text is not complete, and the grammar allows no token of the vocabulary */
 };
 
 struct answer { /* zero-initialise */

@@ -55,6 +55,9 @@ static const struct option_def sample_defs[] = {
      "add B to a token's logit (-inf forbids); repeatable"},
     {"stop", NULL, OPT_LIST, AT(stops), 0, 0, NULL, "TEXT", "end before this text; repeatable"},
     {"ignore-eos", NULL, OPT_FLAG, AT(ignore_eos), 0, 0, NULL, NULL, "forbid the tokens that end a turn"},
+    {"grammar", "grammar-file", OPT_STRING, AT(grammar), 0, 0, NULL, "FILE",
+     "write only what this GBNF grammar says; - is stdin"},
+    {"grammar-text", NULL, OPT_STRING, AT(grammar_text), 0, 0, NULL, "TEXT", "the same, the grammar itself"},
     {"logprobs", NULL, OPT_INT, AT(n_logprobs), 0, 64, NULL, "N",
      "with --json: log-probabilities, N alternatives"},
 };
@@ -88,7 +91,8 @@ struct option_group sample_group(struct sample_args *a)
     return (struct option_group){.title = "Sampling:",
                                  .defs = sample_defs,
                                  .n = (int)(sizeof sample_defs / sizeof *sample_defs),
-                                 .dst = a};
+                                 .dst = a,
+                                 .exclusive = "grammar|grammar-text"};
 }
 
 static void from_option(float *value, float option)
@@ -224,6 +228,42 @@ static hasten_status take_stops(const struct sample_args *a, struct sampling *ou
     return HASTEN_OK;
 }
 
+/* ---- the grammar --------------------------------------------------------------------------------------- */
+
+hasten_status sampling_take_grammar(const struct sample_args *a, struct sampling *out,
+                                    struct hasten_error *err)
+{
+    hasten_status st = HASTEN_OK;
+    if (a->grammar_text) {
+        st = grammar_open("option --grammar-text", a->grammar_text, strlen(a->grammar_text), &out->grammar,
+                          err);
+        if (st && st != HASTEN_ERR_MEMORY)
+            st = err->status = HASTEN_ERR_USAGE;
+    } else if (a->grammar && strstr(a->grammar, "::=")) {
+        st = error_set(
+            err, HASTEN_ERR_USAGE,
+            "option --grammar: a grammar's text (expected a file with it; --grammar-text takes text)");
+    } else if (a->grammar) {
+        st = grammar_open_file(a->grammar, &out->grammar, err);
+    }
+    return st;
+}
+
+static hasten_status open_masks(const struct sample_args *a, const struct session *s, struct sampling *out,
+                                struct hasten_error *err)
+{
+    const int32_t n_vocab = hasten_model_n_vocab(s->model);
+    hasten_status st = token_trie_open(s->vocab, n_vocab, &out->trie, err);
+    if (!st)
+        st = grammar_masks_open(out->grammar, out->trie, GRAMMAR_TRIE, a->ignore_eos, &out->masks, err);
+    if (!st) {
+        out->mask = mem_array((size_t)grammar_masks_n_words(out->masks), sizeof *out->mask);
+        if (!out->mask)
+            st = error_set(err, HASTEN_ERR_MEMORY, "sampling: out of memory");
+    }
+    return st;
+}
+
 hasten_status sampling_open(const struct sample_args *a, const struct option_group *g,
                             const struct session *s, struct sampling *out, struct hasten_error *err)
 {
@@ -240,6 +280,8 @@ hasten_status sampling_open(const struct sample_args *a, const struct option_gro
         st = take_stops(a, out, err);
     if (!st && out->settings.dry_multiplier > 0)
         st = take_breakers(a, s, out, err);
+    if (!st && out->grammar)
+        st = open_masks(a, s, out, err);
     if (!st && out->settings.mirostat)
         st = sampler_memory_open(&out->memory, err);
     if (!st)
@@ -258,5 +300,9 @@ void sampling_close(struct sampling *s)
     mem_free(s->bias);
     mem_free(s->breakers);
     mem_free(s->stops);
+    grammar_masks_close(s->masks);
+    token_trie_close(s->trie);
+    grammar_close(s->grammar);
+    mem_free(s->mask);
     *s = (struct sampling){0};
 }

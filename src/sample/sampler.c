@@ -2,7 +2,7 @@
  * of the law in their order. How each is done cheaply and still exactly: select.c, top_p.c, race.c, over the vector
  * passes of kernels/row.h; DRY, typical and XTC, mirostat: dry.c, filters.c, mirostat.c.
  *
- * What it does not do: grammar masks (after the bias, once they exist); it keeps nothing between calls. */
+ * What it does not do: make masks (grammar.h); it keeps nothing between calls. */
 #include "base/cpu.h"
 #include "base/limits.h"
 #include "base/mem.h"
@@ -95,6 +95,21 @@ static void apply_bias(struct sampler *s, const struct sampler_settings *p)
     }
 }
 
+/* Forbids what the mask does not allow. A block is a word of the mask. */
+static void apply_mask(struct sampler *s, const uint64_t *mask)
+{
+    _Static_assert(ROW_BLOCK == 64, "a word of the mask is a block");
+    for (int32_t b = 0; b < s->n_blocks; b++) {
+        float *x = s->copy + (int64_t)b * ROW_BLOCK;
+        if (mask[b] == 0)
+            for (int i = 0; i < ROW_BLOCK; i++)
+                x[i] = -INFINITY;
+        else
+            for (uint64_t forbidden = ~mask[b]; forbidden; forbidden &= forbidden - 1)
+                x[__builtin_ctzll(forbidden)] = -INFINITY;
+    }
+}
+
 /* ---- filters and the race ----------------------------------------------------------------------------- */
 
 /* min-p as a bound on the logit: keep l with l - max >= log(min_p). */
@@ -170,7 +185,7 @@ static hasten_status check_path(const struct sampler *s, const int32_t *path, in
                      (int)path[i], (long long)i, (int)s->n_vocab - 1);
 }
 
-/* Penalties, DRY and bias, on a copy of the row. argmax -1: nothing is left. */
+/* Penalties, DRY, bias and mask, on a copy of the row. argmax -1: nothing is left. */
 static hasten_status change_row(struct sampler *s, const struct sampler_settings *p, const int32_t *path,
                                 int64_t n_path, int32_t *argmax, float *max, struct hasten_error *err)
 {
@@ -180,17 +195,19 @@ static hasten_status change_row(struct sampler *s, const struct sampler_settings
     if (dry_on(p, n_path))
         st = dry_apply(s, p, path, n_path, err);
     apply_bias(s, p);
+    if (p->mask)
+        apply_mask(s, p->mask);
     s->pass->maxima(s->copy, s->n_blocks, s->block_max);
     *argmax = best_place(&s->all, max);
     return st;
 }
 
-static hasten_status no_finite(const struct sampler *s, int64_t position, bool forbidden,
+static hasten_status no_finite(const struct sampler *s, int64_t position, bool forbidden, bool masked,
                                struct hasten_error *err)
 {
     if (forbidden)
-        return error_set(err, HASTEN_ERR_NON_FINITE, "sampling: position %lld: the bias forbids every token",
-                         (long long)position);
+        return error_set(err, HASTEN_ERR_NON_FINITE, "sampling: position %lld: the %s forbids every token",
+                         (long long)position, masked ? "bias or the grammar" : "bias");
     return error_set(err, HASTEN_ERR_NON_FINITE,
                      "sampling: position %lld has no finite logit (expected at least one of %d)",
                      (long long)position, (int)s->n_vocab);
@@ -207,7 +224,7 @@ hasten_status sampler_choose(struct sampler *s, struct sampler_memory *memory,
                        "sampling: mirostat without a memory (expected one per sequence)");
     if (st)
         return st;
-    const bool changes = penalties_on(p) || dry_on(p, n_path) || p->n_bias > 0;
+    const bool changes = penalties_on(p) || dry_on(p, n_path) || p->n_bias > 0 || p->mask;
     float max = 0, own_max = 0;
     double lse = 0;
     if (changes && !top)
@@ -216,7 +233,7 @@ hasten_status sampler_choose(struct sampler *s, struct sampler_memory *memory,
         take_row(s, logits);
     int32_t argmax = best_place(&s->all, &max);
     if (argmax < 0)
-        return no_finite(s, position, false, err);
+        return no_finite(s, position, false, false, err);
     if (top) {
         own_max = max;
         lse = log_sum_exp(s, max);
@@ -227,7 +244,7 @@ hasten_status sampler_choose(struct sampler *s, struct sampler_memory *memory,
     if (changes)
         st = change_row(s, p, path, n_path, &argmax, &max, err);
     if (st || argmax < 0)
-        return st ? st : no_finite(s, position, true, err);
+        return st ? st : no_finite(s, position, true, p->mask != NULL, err);
     chosen->id = argmax;
     if (p->temperature > 0 && p->mirostat)
         st = mirostat_choose(s, memory, p, path, n_path, position, max, &chosen->id, err);

@@ -1,6 +1,7 @@
 /* Sampling: the law. From a row of logits, in this order:
  *
  *     penalties (repeat, presence, frequency), DRY, bias            change logits
+ *     mask                                                          forbids
  *     top-k, typical, top-p, min-p, XTC, or instead of these five   keep a set
  *     mirostat (1 or 2)
  *     temperature, Gumbel-max                                       choose one of the set
@@ -54,6 +55,9 @@ struct sampler_settings {
     uint32_t stream;               /* default 0 */
     const struct logit_bias *bias; /* [n_bias], owned by the caller */
     int32_t n_bias;
+    /* Bit id % 64 of word id / 64: the token may be chosen (sample/grammar.h makes such masks). [ceil(n_vocab / 64)],
+     * the caller's; NULL: all may. */
+    const uint64_t *mask;
     int32_t n_logprobs; /* alternatives to report, 0..64 */
 };
 void sampler_default_settings(struct sampler_settings *s);
@@ -62,7 +66,7 @@ hasten_status sampler_check(const struct sampler_settings *s, int32_t n_vocab, s
 
 struct token_logprob {
     int32_t id;
-    float logprob; /* natural log, of the model's own distribution (before penalties and filters) */
+    float logprob; /* natural log, of the model's own distribution (before penalties, mask and filters) */
 };
 
 struct sampler; /* scratch for one vocabulary size; nothing in it survives a call */
