@@ -2,6 +2,7 @@
  * engines, and every beginning of it. */
 #include "base/limits.h"
 #include "base/mem.h"
+#include "grammars.h"
 #include "sample/grammar.h"
 #include "sample/rtn.h"
 #include "sample/scan.h"
@@ -20,16 +21,6 @@ struct language {
     const char *in[12];  /* whole texts */
     const char *out[12]; /* none */
 };
-
-#define JSON_GRAMMAR                                                                                         \
-    "root ::= object\n"                                                                                      \
-    "value ::= object | array | string | number | (\"true\" | \"false\" | \"null\") ws\n"                    \
-    "object ::= \"{\" ws ( string \":\" ws value (\",\" ws string \":\" ws value)* )? \"}\" ws\n"            \
-    "array ::= \"[\" ws ( value (\",\" ws value)* )? \"]\" ws\n"                                             \
-    "string ::= \"\\\"\" ( [^\"\\\\\\x7F\\x00-\\x1F] | \"\\\\\" ([\"\\\\bfnrt] | \"u\" [0-9a-fA-F]{4}) )* "  \
-    "\"\\\"\" ws\n"                                                                                          \
-    "number ::= (\"-\"? ([0-9] | [1-9] [0-9]{0,15})) (\".\" [0-9]+)? ([eE] [-+]? [0-9] [1-9]{0,15})? ws\n"   \
-    "ws ::= | \" \" | \"\\n\" [ \\t]{0,20}\n"
 
 static const struct language languages[] = {
     {"root ::= \"yes\" | \"no\"", {"yes", "no"}, {"", "y", "yesno", "Yes", "yes "}},
