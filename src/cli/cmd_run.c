@@ -45,11 +45,10 @@ static int dead_end(const struct answer *a, int rc)
     struct hasten_error err;
     if (rc || a->finish != FINISH_GRAMMAR)
         return rc;
-    error_set(
-        &err, HASTEN_ERR_NON_FINITE,
-        "run: the grammar allows no token behind %zu bytes of the answer (expected a vocabulary that can "
-        "write what it says)",
-        a->text.len);
+    error_set(&err, HASTEN_ERR_NON_FINITE,
+              "run: the grammar allows no token behind %zu bytes of the answer (expected a vocabulary that "
+              "can write what it says, and no bias against that)",
+              a->text.len);
     return cli_fail(&err);
 }
 

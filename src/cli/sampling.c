@@ -92,7 +92,7 @@ struct option_group sample_group(struct sample_args *a)
                                  .defs = sample_defs,
                                  .n = (int)(sizeof sample_defs / sizeof *sample_defs),
                                  .dst = a,
-                                 .exclusive = "grammar|grammar-text"};
+                                 .exclusive = "grammar grammar-text"};
 }
 
 static void from_option(float *value, float option)

@@ -2,7 +2,7 @@
 #include "sample/mask_tree.h"
 
 #define LIST_TOKENS 512 /* so many are kept as a list */
-#define FEW_WEIGHT 512  /* exits of at most this weight are walked each time */
+#define FEW_WEIGHT 16   /* exits of at most this weight are walked each time */
 #define MAX_DEPTH 4     /* so many frames are looked through */
 #define MAX_LOOKS 64    /* walks joined into one mask; beyond, the whole trie is walked in the parse */
 

@@ -1,5 +1,8 @@
 /* GBNF by hand: which texts a grammar says, and what is said of a grammar that is none. Every text is asked of both
- * engines, and every beginning of it. */
+ * engines, and every beginning of it.
+ *
+ *     test_gbnf FOLDER      writes the corpus of fuzz/gbnf_fuzz.c instead */
+#include "base/file.h"
 #include "base/limits.h"
 #include "base/mem.h"
 #include "grammars.h"
@@ -384,8 +387,45 @@ static void every_allocation_may_fail(void **state)
     }
 }
 
-int main(void)
+/* ---- the corpus of fuzz/gbnf_fuzz.c -------------------------------------------------------------------------- */
+
+static int write_input(const char *folder, const char *kind, size_t i, const char *grammar, const char *text)
 {
+    char path[512];
+    struct hasten_error err;
+    struct file *f;
+    snprintf(path, sizeof path, "%s/%s-%03zu", folder, kind, i);
+    hasten_status st = strlen(grammar) > 4000 ? HASTEN_OK : file_open(path, FILE_WRITE_TRUNC, &f, &err);
+    if (!st && strlen(grammar) <= 4000) {
+        st = file_write(f, grammar, strlen(grammar), &err);
+        if (!st && text)
+            st = file_write(f, "", 1, &err);
+        if (!st && text)
+            st = file_write(f, text, strlen(text), &err);
+        file_close(f);
+    }
+    if (st)
+        fprintf(stderr, "%s\n", err.message);
+    return st != 0;
+}
+
+static int write_corpus(const char *folder)
+{
+    int bad = 0;
+    for (size_t i = 0; i < sizeof languages / sizeof *languages; i++) {
+        const struct language *l = &languages[i];
+        bad |= write_input(folder, "text", i, l->grammar, l->in[1] ? l->in[1] : l->in[0]);
+        bad |= write_input(folder, "no-text", i, l->grammar, l->out[0]);
+    }
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
+        bad |= write_input(folder, "error", i, errors[i].grammar, NULL);
+    return bad | write_input(folder, "like-c", 0, C_GRAMMAR, "int f(int a){return a+1;}");
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1)
+        return write_corpus(argv[1]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(texts_in_and_out),          cmocka_unit_test(errors_say_where),
         cmocka_unit_test(bounds_hold_on_both_sides), cmocka_unit_test(spans_hold_exactly_their_range),
