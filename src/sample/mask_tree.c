@@ -112,10 +112,10 @@ static int walk(struct mask_tree *t, uint32_t top, int32_t parse, uint64_t *bits
 }
 
 /* Keeps what was found by the walk at work: t->found, t->exits. */
-static int32_t keep_walk(struct mask_tree *t, int32_t place, int64_t weight)
+static int32_t keep_walk(struct mask_tree *t, int32_t parse, int64_t weight)
 {
     struct walked w = {
-        .n_exits = (int32_t)t->exits.n, .weight = weight, .place = place, .first = -1, .next = -1};
+        .n_exits = (int32_t)t->exits.n, .weight = weight, .parse = parse, .first = -1, .next = -1};
     if (list_of_bits(t, t->found, &w.tokens))
         return -1;
     if (w.n_exits) {
@@ -132,49 +132,67 @@ static int32_t keep_walk(struct mask_tree *t, int32_t place, int64_t weight)
     return (int32_t)(t->walks.n - 1);
 }
 
-static const struct byte_set *follow_of(const struct mask_tree *t, int32_t place)
+/* t->group: the places, standing in rules whose frames nobody knows. What can follow these rules, and whether one of
+ * them may end at once. */
+static int32_t group_parse(struct mask_tree *t, struct byte_set *follow, bool *ends)
 {
-    return &t->net->follow[t->net->rule_of[place]];
+    *follow = (struct byte_set){0};
+    *ends = false;
+    for (int64_t i = 0; i < t->group.n; i++) {
+        struct head *h = &t->group.at[i];
+        const struct byte_set *more = &t->net->follow[t->net->rule_of[h->place]];
+        for (int k = 0; k < 4; k++)
+            follow->bits[k] |= more->bits[k];
+        *ends |= t->net->final[h->place];
+        h->frame = 0;
+    }
+    return stacks_of(t->stacks, t->group.at, t->group.n);
 }
 
-/* The walk from the root of the trie with one place known. */
-static int32_t walk_of_place(struct mask_tree *t, int32_t place)
+/* The walk of a group from the root of the trie. */
+static int32_t walk_of_group(struct mask_tree *t)
 {
-    if (t->of_place[place])
-        return t->of_place[place] - 1;
-    const struct head h = {place, 0};
-    const int32_t parse = stacks_of(t->stacks, &h, 1);
+    struct byte_set follow;
+    bool ends;
+    const int32_t parse = group_parse(t, &follow, &ends);
     int64_t weight = 0;
+    if (parse < 0)
+        return -1;
+    while (t->of_bottom.n <= parse)
+        if (LIST_PUSH(&t->of_bottom, 0))
+            return -1;
+    if (t->of_bottom.at[parse])
+        return t->of_bottom.at[parse] - 1;
     t->exits.n = 0;
     memset(t->found, 0, (size_t)t->trie->n_words * sizeof *t->found);
-    if (parse == PARSE_FAILED || (parse >= 0 && walk(t, 0, parse, t->found, follow_of(t, place), &weight)))
+    if (walk(t, 0, parse, t->found, &follow, &weight))
         return -1;
-    const int32_t made = keep_walk(t, place, weight);
-    t->of_place[place] = made + 1;
+    const int32_t made = keep_walk(t, parse, weight);
+    t->of_bottom.at[parse] = made + 1;
     return made;
 }
 
-/* The walk that goes on at `place` from the exits of walk `above`. */
-static int32_t walk_below(struct mask_tree *t, int32_t above, int32_t place)
+/* The walk that goes on with a group from the exits of walk `above`. */
+static int32_t walk_below(struct mask_tree *t, int32_t above)
 {
+    struct byte_set follow;
+    bool ends;
+    const int32_t parse = group_parse(t, &follow, &ends);
+    int64_t weight = 0;
+    if (parse < 0)
+        return -1;
     for (int32_t k = t->walks.at[above].first; k >= 0; k = t->walks.at[k].next)
-        if (t->walks.at[k].place == place)
+        if (t->walks.at[k].parse == parse)
             return k;
     const struct walked w = t->walks.at[above];
-    const struct byte_set *follow = follow_of(t, place);
-    const struct head h = {place, 0};
-    const int32_t parse = stacks_of(t->stacks, &h, 1);
-    int64_t weight = 0;
     t->exits.n = 0;
     memset(t->found, 0, (size_t)t->trie->n_words * sizeof *t->found);
     add_list(&w.tokens, t->trie->n_words, t->found);
-    if (parse == PARSE_FAILED)
-        return -1;
     for (int32_t i = 0; i < w.n_exits; i++)
-        if ((t->net->final[place] && note_exit(t, w.exits[i], follow, &weight)) ||
-            (parse >= 0 && walk(t, w.exits[i], parse, t->found, follow, &weight)))
+        if ((ends && note_exit(t, w.exits[i], &follow, &weight)) ||
+            walk(t, w.exits[i], parse, t->found, &follow, &weight))
             return -1;
-    const int32_t made = keep_walk(t, place, weight);
+    const int32_t made = keep_walk(t, parse, weight);
     if (made >= 0) {
         t->walks.at[made].next = t->walks.at[above].first;
         t->walks.at[above].first = made;
@@ -200,6 +218,27 @@ static int walk_exits(struct mask_tree *t, const struct walked *w, const struct 
     return 0;
 }
 
+/* The frames of some heads in ascending order, one after another: the next above *frame; false: there is none. */
+static bool next_group(struct mask_tree *t, int64_t from, int64_t to, int32_t *frame)
+{
+    int32_t next = INT32_MAX;
+    for (int64_t i = from; i < to; i++)
+        if (t->stacks->heads.at[i].frame > *frame && t->stacks->heads.at[i].frame < next)
+            next = t->stacks->heads.at[i].frame;
+    *frame = next;
+    return next != INT32_MAX;
+}
+
+/* The heads with this frame into t->group. */
+static int gather(struct mask_tree *t, int64_t from, int64_t to, int32_t frame)
+{
+    t->group.n = 0;
+    for (int64_t i = from; i < to; i++)
+        if (t->stacks->heads.at[i].frame == frame && LIST_PUSH(&t->group, t->stacks->heads.at[i]))
+            return -1;
+    return 0;
+}
+
 /* Adds what one look allows, or puts looks at the walks below it on the stack. */
 static int look(struct mask_tree *t, struct look l, struct look *stack, int32_t *n, uint64_t *bits)
 {
@@ -209,16 +248,15 @@ static int look(struct mask_tree *t, struct look l, struct look *stack, int32_t 
         add_list(&w.tokens, t->trie->n_words, bits);
         return w.n_exits && f.n ? walk_exits(t, &w, &f, bits) : 0;
     }
-    for (int32_t i = 0; i < f.n; i++) {
-        const struct head h = t->stacks->heads.at[f.at + i];
+    for (int32_t frame = -1; next_group(t, f.at, f.at + f.n, &frame);) {
         if (*n == MAX_LOOKS) {
             t->n_looks = MAX_LOOKS + 1;
             return 0;
         }
-        const int32_t below = walk_below(t, l.walk, h.place);
+        const int32_t below = gather(t, f.at, f.at + f.n, frame) ? -1 : walk_below(t, l.walk);
         if (below < 0)
             return -1;
-        stack[(*n)++] = (struct look){below, h.frame, l.depth + 1};
+        stack[(*n)++] = (struct look){below, frame, l.depth + 1};
     }
     return 0;
 }
@@ -229,10 +267,9 @@ static int make_mask(struct mask_tree *t, int32_t parse, uint64_t *bits)
     const struct parse p = t->stacks->parses.at[parse];
     t->n_looks = 0;
     memset(bits, 0, (size_t)t->trie->n_words * sizeof *bits);
-    for (int32_t i = 0; i < p.n_own && t->n_looks <= MAX_LOOKS; i++) {
-        const struct head h = t->stacks->heads.at[p.at + i];
+    for (int32_t frame = -1; t->n_looks <= MAX_LOOKS && next_group(t, p.at, p.at + p.n_own, &frame);) {
         int32_t n = 1;
-        stack[0] = (struct look){walk_of_place(t, h.place), h.frame, 1};
+        stack[0] = (struct look){gather(t, p.at, p.at + p.n_own, frame) ? -1 : walk_of_group(t), frame, 1};
         if (stack[0].walk < 0)
             return -1;
         for (; n && t->n_looks <= MAX_LOOKS; t->n_looks++) {
@@ -282,10 +319,9 @@ int mask_tree_open(struct mask_tree *t, const struct network *n, const struct to
                    struct stacks *stacks)
 {
     *t = (struct mask_tree){.net = n, .trie = trie, .stacks = stacks};
-    t->of_place = mem_calloc((size_t)n->n_places, sizeof *t->of_place);
     t->path = mem_array((size_t)trie->depth + 1, sizeof *t->path);
     t->found = mem_array((size_t)trie->n_words, sizeof *t->found);
-    if (t->of_place && t->path && t->found)
+    if (t->path && t->found)
         return 0;
     mask_tree_clear(t);
     return -1;
@@ -302,8 +338,9 @@ void mask_tree_clear(struct mask_tree *t)
     LIST_FREE(&t->walks);
     LIST_FREE(&t->masks);
     LIST_FREE(&t->of_parse);
+    LIST_FREE(&t->of_bottom);
+    LIST_FREE(&t->group);
     LIST_FREE(&t->exits);
-    mem_free(t->of_place);
     mem_free(t->path);
     mem_free(t->found);
     *t = (struct mask_tree){0};

@@ -2,11 +2,11 @@
  * sample/.
  *
  * What a head (place, frame) allows is what its place allows while its rule has not ended, whatever the frame, and, from
- * the nodes of the trie where the rule may end, what the frame's heads allow below these nodes. So a place is walked
- * once, with nothing known of its frame, and the result is kept: the tokens, and the nodes where the rule ends
- * ("exits": only those below which a byte stands that can follow the rule). A place with many exits is walked on from
- * them for each place that its frame goes on at, and that is kept as well, below it; few exits are walked when a mask is
- * asked for, in the parse as it is. The mask of a whole parse is kept too. */
+ * the nodes of the trie where the rule may end, what the frame's heads allow below these nodes. So the places of a parse
+ * that share a frame are walked once, with nothing known of the frame, and the result is kept: the tokens, and the nodes
+ * where the rule ends ("exits": only those below which a byte stands that can follow the rule). A walk with many exits is
+ * taken on from them for the places that the frame goes on at, and that is kept as well, below it; few exits are walked
+ * when a mask is asked for, in the parse as it is. The mask of a whole parse is kept too. */
 #ifndef HASTEN_SAMPLE_MASK_TREE_H
 #define HASTEN_SAMPLE_MASK_TREE_H
 #include "sample/stacks.h"
@@ -23,7 +23,7 @@ struct walked {
     uint32_t *exits; /* [n_exits] nodes of the trie */
     int32_t n_exits;
     int64_t weight;      /* about how many nodes a walk from the exits looks at */
-    int32_t place;       /* where this walk went on */
+    int32_t parse;       /* where it stood at first: places, each with the bottom for a frame */
     int32_t first, next; /* below it: the walks that go on from its exits; beside it. -1: none */
 };
 
@@ -32,13 +32,14 @@ struct mask_tree {
     const struct token_trie *trie;
     struct stacks *stacks;
     LIST(struct walked) walks;
-    int32_t *of_place;             /* [n_places] number + 1 */
+    LIST(int32_t) of_bottom;       /* by parse: the walk from the trie's root + 1 */
     LIST(struct token_list) masks; /* of parses */
-    LIST(int32_t) of_parse;        /* number + 1 */
-    int32_t *path;                 /* [trie->depth + 1] the parse at each depth of a walk */
-    uint64_t *found;               /* [n_words] */
-    LIST(uint32_t) exits;          /* of the walk at work */
-    int64_t n_looks;               /* of the mask at work */
+    LIST(int32_t) of_parse;        /* by parse: number + 1 */
+    LIST(struct head) group;
+    int32_t *path;        /* [trie->depth + 1] the parse at each depth of a walk */
+    uint64_t *found;      /* [n_words] */
+    LIST(uint32_t) exits; /* of the walk at work */
+    int64_t n_looks;      /* of the mask at work */
     size_t bytes;
 };
 

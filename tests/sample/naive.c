@@ -64,6 +64,8 @@ static float adjusted(const struct sampler_settings *s, const float *logits, int
     for (int32_t i = 0; i < s->n_bias; i++)
         if (s->bias[i].id == id)
             l = (double)(float)fmin(l + (double)s->bias[i].bias, (double)FLT_MAX);
+    if (s->mask && !(s->mask[id / 64] >> id % 64 & 1))
+        return -INFINITY;
     return (float)l;
 }
 

@@ -52,7 +52,7 @@ static int read_rows(const char *path, float *rows)
 struct kind {
     const char *name;
     float temperature, top_p, min_p;
-    int32_t top_k, last_n, n_bias, n_logprobs;
+    int32_t top_k, last_n, n_bias, n_logprobs; /* n_bias -1: a mask of half of the tokens, -2: of four */
 };
 
 static const struct kind kinds[] = {
@@ -76,6 +76,8 @@ static const struct kind kinds[] = {
     {"penalties of 64", 0.8f, 0.95f, 0.05f, 40, 64, 0, -1},
     {"penalties of 4096", 0.8f, 0.95f, 0.05f, 40, -1, 0, -1},
     {"bias of 300", 0.8f, 0.95f, 0.05f, 40, 0, N_BIAS, -1},
+    {"a mask of half", 0.8f, 0.95f, 0.05f, 40, 0, -1, -1},
+    {"a mask of four", 0.8f, 0.95f, 0.05f, 40, 0, -2, -1},
     {"greedy, logprobs 0", 0, 1, 0, 0, 0, 0, 0},
     {"default, logprobs 5", 0.8f, 0.95f, 0.05f, 40, 0, 0, 5},
     {"temperature 1, logprobs 64", 1, 1, 0, 0, 0, 0, 64},
@@ -102,8 +104,13 @@ static double measure(struct sampler *sampler, const struct kind *k, const float
                                  .penalty_last_n = k->last_n,
                                  .seed = 5,
                                  .bias = bias,
-                                 .n_bias = k->n_bias,
+                                 .n_bias = k->n_bias > 0 ? k->n_bias : 0,
                                  .n_logprobs = k->n_logprobs < 0 ? 0 : k->n_logprobs};
+    static uint64_t mask[(N + 63) / 64];
+    for (int i = 0; i < (N + 63) / 64; i++)
+        mask[i] = k->n_bias == -1 ? 0xFF00FF00FF00FF00u : i % 600 == 0;
+    if (k->n_bias < 0)
+        s.mask = mask;
     struct token_logprob t, top[64];
     struct hasten_error err;
     double us[PASSES * ROWS], best[ROWS];

@@ -290,6 +290,32 @@ static hasten_status chain(int n, struct hasten_error *err)
     return open_buf(&b, err);
 }
 
+/* "(ITEM{n}){m}" */
+static hasten_status repeated(const char *item, int n, int m, struct hasten_error *err)
+{
+    struct buf b = {0};
+    buf_printf(&b, "root ::= (%s{%d}){%d}", item, n, m);
+    return open_buf(&b, err);
+}
+
+static void repetitions_are_bounded(void **state)
+{
+    (void)state;
+    struct hasten_error err = {0};
+    const int n = LIMIT_GRAMMAR_REPEAT, places = LIMIT_GRAMMAR_PLACES / n, steps = LIMIT_GRAMMAR_STEPS / n;
+    assert_int_equal(repeated("\"a\"", n, places, &err), HASTEN_OK);
+    assert_int_equal(repeated("\"a\"", n, places + 1, &err), HASTEN_ERR_LIMIT);
+    assert_string_equal(err.message, "g: the grammar makes more than 262144 places of a parse");
+    assert_int_equal(repeated("\"a\"", n, steps + 1, &err), HASTEN_ERR_LIMIT);
+    assert_string_equal(
+        err.message,
+        "g:1:1: rule 'root' makes the grammar too large (expected fewer or shorter repetitions)");
+    assert_int_equal(repeated("\"a\"?", 1000, 1, &err), HASTEN_OK); /* n * n / 2 edges */
+    assert_true(3000ll * 3000 / 2 > LIMIT_GRAMMAR_EDGES);
+    assert_int_equal(repeated("\"a\"?", 3000, 1, &err), HASTEN_ERR_LIMIT);
+    assert_string_equal(err.message, "g: the grammar makes more than 4194304 steps between places");
+}
+
 static void bounds_hold_on_both_sides(void **state)
 {
     (void)state;
@@ -427,8 +453,11 @@ int main(int argc, char **argv)
     if (argc > 1)
         return write_corpus(argv[1]);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(texts_in_and_out),          cmocka_unit_test(errors_say_where),
-        cmocka_unit_test(bounds_hold_on_both_sides), cmocka_unit_test(spans_hold_exactly_their_range),
+        cmocka_unit_test(texts_in_and_out),
+        cmocka_unit_test(errors_say_where),
+        cmocka_unit_test(bounds_hold_on_both_sides),
+        cmocka_unit_test(repetitions_are_bounded),
+        cmocka_unit_test(spans_hold_exactly_their_range),
         cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests_name("gbnf", tests, NULL, NULL);

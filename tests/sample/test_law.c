@@ -291,6 +291,36 @@ static void bad_settings_name_the_field(void **state)
     assert_int_equal(sampler_check(&good, 4, &err), HASTEN_OK);
 }
 
+/* What a mask forbids is not chosen; log-probabilities are those before it; a mask that leaves nothing is said. */
+static void masks_forbid(void **state)
+{
+    (void)state;
+    struct sampler_settings s = plain();
+    struct sampler *sampler;
+    struct hasten_error err;
+    struct token_logprob t, top[2];
+    float l[4];
+    four(l);
+    uint64_t mask = 1ull << 3 | 1ull << 1;
+    s.mask = &mask;
+    assert_int_equal(seen(&s, l, 4, NULL, 0), mask);
+    s.n_logprobs = 2;
+    assert_int_equal(sampler_open(4, &sampler, &err), HASTEN_OK);
+    for (int temperature = 0; temperature < 2; temperature++) {
+        s.temperature = (float)temperature;
+        s.top_k = 1;
+        assert_int_equal(sampler_choose(sampler, NULL, &s, l, NULL, 0, 5, &t, top, &err), HASTEN_OK);
+        assert_int_equal(t.id, 3);
+        assert_true(fabsf(t.logprob - logf(0.2f)) < 1e-6f);
+        assert_int_equal(top[0].id, 2);
+        assert_true(fabsf(top[0].logprob - logf(0.4f)) < 1e-6f);
+    }
+    mask = 1ull << 40; /* beyond the vocabulary */
+    assert_int_equal(sampler_choose(sampler, NULL, &s, l, NULL, 0, 5, &t, top, &err), HASTEN_ERR_NON_FINITE);
+    assert_string_equal(err.message, "sampling: position 5: the bias or the grammar forbids every token");
+    sampler_close(sampler);
+}
+
 /* Random rows of several shapes, random settings: the fast sampler and the naive one choose the same. */
 static void equals_the_naive_sampler(void **state)
 {
@@ -313,6 +343,15 @@ static void equals_the_naive_sampler(void **state)
             path[i] = next(&r) % 3 && i > 7 ? path[i - 1 - (int)(next(&r) % 2) * 4] : path[i];
         breakers[next(&r) % (uint32_t)n] = 1;
         struct logit_bias b[3] = {{path[0], 2.5f}, {path[1], -1}, {path[0], -0.5f}};
+        uint64_t mask[80]; /* all words, few, none but one token, or whole ones of each kind */
+        const int shape = (int)(next(&r) % 4);
+        for (int i = 0; i < 80; i++)
+            mask[i] = (shape > 0) * ((uint64_t)next(&r) << 32 | next(&r)) &
+                      -(uint64_t)(shape != 2 || next(&r) % 4 == 0);
+        for (int i = 0; i < 80 && shape == 3; i++)
+            mask[i] = next(&r) % 2 ? UINT64_MAX : 0;
+        const uint32_t one = next(&r) % (uint32_t)n;
+        mask[one / 64] |= 1ull << one % 64;
         struct sampler_settings s = {.temperature = (float[]){0, 0.1f, 0.8f, 1, 3}[next(&r) % 5],
                                      .top_k = (int32_t[]){0, 1, 2, 40, 200, 4000}[next(&r) % 6],
                                      .top_p = (float[]){1, 0.95f, 0.5f, 0.01f}[next(&r) % 4],
@@ -333,7 +372,8 @@ static void equals_the_naive_sampler(void **state)
                                      .seed = next(&r),
                                      .stream = next(&r) % 2,
                                      .bias = b,
-                                     .n_bias = (int32_t)(next(&r) % 4)};
+                                     .n_bias = (int32_t)(next(&r) % 4),
+                                     .mask = next(&r) % 2 ? mask : NULL};
         struct sampler *sampler;
         assert_int_equal(sampler_check(&s, n, &err), HASTEN_OK);
         assert_int_equal(sampler_open(n, &sampler, &err), HASTEN_OK);
@@ -357,6 +397,7 @@ static void equals_the_naive_sampler(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(masks_forbid),
         cmocka_unit_test(top_k_keeps_k),
         cmocka_unit_test(top_p_keeps_the_shortest_prefix),
         cmocka_unit_test(min_p_is_relative_to_the_best),
