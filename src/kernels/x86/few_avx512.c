@@ -55,7 +55,7 @@ MATH_INLINE void few_32(int n_panels, int n, struct words_32 w, size_t neg, cons
         {
             if (w.head == NO_WORD) {
                 const uint8_t *d = panel_at(f, p) + n_blocks * w.n * 64 + b * 2 * PANEL_ROWS;
-                _mm_prefetch((const char *)d + f->ahead, _MM_HINT_T0);
+                ask(f, d);
                 _mm512_store_ps(f->t[p].d[b], load_f16(d));
             } else {
                 const __m512i head = take(f, p, b * w.n + w.head);
@@ -79,7 +79,7 @@ MATH_INLINE void take_head_6bit(int n_panels, bool paired, const struct few *f)
     {
         const struct source s = {panel_at(f, p), 0, true, 0, NULL, NULL};
         for (int i = 0; i < 4; i++)
-            _mm_prefetch((const char *)s.p + i * 64 + f->ahead, _MM_HINT_T0);
+            ask(f, s.p + i * 64);
         unpack_head_6bit(s, (struct ahead){0}, 0, paired, &f->t[p]);
     }
 }
@@ -245,7 +245,7 @@ MATH_INLINE void few_q3_k(int n_panels, int n, const struct few *f, int64_t k)
     {
         const struct source b = {panel_at(f, p), 0, true, 0, q3_order, NULL};
         for (int i = 0; i < 3; i++)
-            _mm_prefetch((const char *)b.p + i * 64 + f->ahead, _MM_HINT_T0);
+            ask(f, b.p + i * 64);
         unpack_scales_q3(b, (struct ahead){0}, 0, scales[p]);
         _mm512_store_ps(f->t[p].d[0], take_d(f, p, 27));
     }
@@ -286,7 +286,7 @@ MATH_INLINE __m512 take_float(enum float_type type, const struct few *f, int p, 
 {
     const uint8_t *at = panel_at(f, p) + i * PANEL_ROWS * (type == FLOAT_32 ? 4 : 2);
     if (type == FLOAT_32 || i % 2 == 0)
-        _mm_prefetch((const char *)at + f->ahead, _MM_HINT_T0);
+        ask(f, at);
     if (type == FLOAT_32)
         return _mm512_load_ps(at);
     if (type == FLOAT_16)

@@ -27,7 +27,7 @@ MATH_INLINE void add_both(int n_panels, int n, dots first, dots second)
 MATH_INLINE __m512 take_scales(const struct few *f, int p, int n_blocks, int b, bool exponents)
 {
     const uint8_t *at = panel_at(f, p) + n_blocks * 4 * 64 + b * (exponents ? 1 : 2) * PANEL_ROWS;
-    _mm_prefetch((const char *)at + f->ahead, _MM_HINT_T0);
+    ask(f, at);
     return exponents ? halves_of_e8m0(load_bytes(at)) : load_f16(at);
 }
 

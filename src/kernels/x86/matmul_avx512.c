@@ -240,11 +240,11 @@ static void multiply_panels(struct job *j, const struct act *a, int64_t col, int
     }
 }
 
-/* Packed panels and at most FEW_COLUMNS columns, COLUMN_GROUP of them at a time. */
-static void multiply_few(struct job *j, const struct act *a, float *y, int64_t ldy)
+/* Packed panels and at most FEW_COLUMNS columns, COLUMN_GROUP of them at a time. last: of the call. */
+static void multiply_few(struct job *j, bool last, const struct act *a, float *y, int64_t ldy)
 {
     const struct packed_panels panels = {j->o.w->packed + (size_t)(j->row0 / PANEL_ROWS) * j->o.panel_bytes,
-                                         j->o.panel_bytes, j->o.packed_tile_bytes};
+                                         j->o.panel_bytes, j->o.packed_tile_bytes, last};
     for (int64_t c = 0; c < a->n; c += COLUMN_GROUP) {
         const int64_t some = a->n - c < COLUMN_GROUP ? a->n - c : COLUMN_GROUP;
         j->o.f->few(&panels, j->n_panels, j->o.w->k, act_row(a, c), a->row_stride, some, j->tiles, j->sums);
@@ -272,7 +272,7 @@ void avx512_matmul(const struct weight *w, const struct act *a, int64_t row0, in
                                                             (TILE_GROUP + 1) * PANEL_GROUP * tile_bytes(f))};
             j.n_panels = j.row1 - row > PANEL_ROWS ? PANEL_GROUP : 1;
             if (w->packed && f->few && a->n <= FEW_COLUMNS) {
-                multiply_few(&j, a, y, ldy);
+                multiply_few(&j, j.row1 == row1, a, y, ldy);
                 continue;
             }
             j.runs_ahead = n <= PREFETCH_COLUMNS && j.row1 < row1;

@@ -61,10 +61,11 @@ typedef void (*unpack_fn)(const uint8_t *src, size_t stride, int64_t k, struct a
 typedef void (*multiply_fn)(const void *tiles, int n_panels, int64_t k, const uint8_t *x, size_t stride,
                             int64_t n, bool begin, struct sums *s);
 
-/* Packed panels side by side, and the bytes of their whole tiles. */
+/* Packed panels side by side, and the bytes of their whole tiles. last: those behind are not read next. */
 struct packed_panels {
     const uint8_t *at;
     size_t panel_bytes, tile_bytes;
+    bool last;
 };
 
 /* Multiplies packed panels (1 or 2) by n <= COLUMN_GROUP columns, all k. tiles: scratch, [PANEL_GROUP] tiles. Sets s:
