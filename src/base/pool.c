@@ -72,6 +72,8 @@ struct loop {
     int32_t ctx_bytes;  /* staged loops */
     int32_t caller_cpu; /* where the caller was running */
     int32_t caller_tid;
+    uintptr_t bring; /* a hint, see pool_bring */
+    size_t bring_bytes;
 };
 
 #define LOOP_WORDS (sizeof(struct loop) / sizeof(uint64_t))
@@ -116,7 +118,9 @@ struct pool {
     _Atomic int pulling;                           /* a worker is moving the caller */
     _Alignas(CACHE_LINE) _Atomic uint32_t waiting; /* futex of the caller: 1 while it sleeps */
     _Atomic uint32_t closed;                       /* epoch of the last loop that the caller has left */
-    pthread_t caller;                              /* who submitted the last loop, and its */
+    uintptr_t bring;                               /* for the next staged loop */
+    size_t bring_bytes;
+    pthread_t caller; /* who submitted the last loop, and its */
     int32_t caller_tid;
     struct slot slots[2];
 };
@@ -325,11 +329,22 @@ static void pull_caller(struct pool *p, int tid)
     atomic_store(&p->pulling, 0);
 }
 
+#define BRING_STEP 256 /* bytes asked for between looks at the ticket: some 20 ns of memory */
+
+/* The loop's copy may be torn where no chunk of it was claimed; then any memory is asked for, in vain. */
+static void bring(struct pool *p, const struct loop *l, uint32_t epoch)
+{
+    for (size_t at = 0; at < l->bring_bytes && is_current(p, epoch); at += BRING_STEP)
+        for (size_t i = at; i < at + BRING_STEP; i += CACHE_LINE)
+            __builtin_prefetch((const void *)(l->bring + i), 0, 2);
+}
+
 /* The worker waits for the loop after `epoch`. As long as the caller is busy with its last chunk that is soon;
  * but the caller may be off its CPU. A thread that runs spends CPU time as fast as time passes. */
 static void wait_for_caller(struct pool *p, const struct worker *w, uint32_t epoch)
 {
     const int tid = w->loop.caller_tid;
+    bring(p, &w->loop, epoch);
     spin(p, epoch, p->spin_pauses);
     for (int i = 0; i < MOST_SPINS && p->roaming && tid && is_caller_inside(p, epoch); i++) {
         const uint64_t start_ns = clock_now_ns(), spent_ns = clock_thread_ns(tid);
@@ -516,6 +531,11 @@ static void run_loop(struct pool *p, struct loop *l, const void *ctx)
     if (epoch == 0)
         forget_reports(p);
     locate_caller(p, l);
+    if (l->job) {
+        l->bring = p->bring;
+        l->bring_bytes = p->bring_bytes;
+        p->bring_bytes = 0;
+    }
     store_words(p->slots[epoch & 1].loop, l, sizeof *l);
     if (l->job)
         store_words(p->slots[epoch & 1].ctx, ctx, (size_t)l->ctx_bytes);
@@ -567,6 +587,23 @@ void pool_for_staged(struct pool *p, int64_t n, int64_t least, int64_t most, con
         return;
     cut(&l, n, least, most);
     run_loop(p, &l, ctx);
+}
+
+void pool_second_chunk(const struct pool *p, int64_t n, int64_t least, int64_t most, int64_t *begin,
+                       int64_t *end)
+{
+    struct loop l = {0};
+    cut(&l, n, least, most);
+    const int64_t first = chunk_at(p, &l, 0).count;
+    const struct chunk second = chunk_at(p, &l, first < l.n_units ? first : l.n_units);
+    *begin = begin_of(&l, second) < n ? begin_of(&l, second) : n;
+    *end = end_of(&l, second);
+}
+
+void pool_bring(struct pool *p, const void *at, size_t n_bytes)
+{
+    p->bring = (uintptr_t)at;
+    p->bring_bytes = n_bytes;
 }
 
 void pool_set_patience(struct pool *p, int64_t ns)

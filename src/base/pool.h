@@ -48,6 +48,13 @@ struct pool_staged {
 void pool_for_staged(struct pool *p, int64_t n, int64_t least, int64_t most, const struct pool_staged *job,
                      const void *ctx, size_t ctx_bytes);
 
+/* The chunk of a staged loop that follows the caller's first: what a single worker beside it is likely to begin with. */
+void pool_second_chunk(const struct pool *p, int64_t n, int64_t least, int64_t most, int64_t *begin,
+                       int64_t *end);
+/* A hint for the staged loop that is submitted next: a worker that has found its last chunk in it brings these bytes into
+ * its second-level cache, until another loop begins. Any address will do; nothing is read. */
+void pool_bring(struct pool *p, const void *at, size_t n_bytes);
+
 /* Time that each worker spent in bodies of loops, alone in its cache line. */
 struct pool_busy {
     _Alignas(64) uint64_t ns;

@@ -261,6 +261,10 @@ void weight_multiply(const struct kernels *kn, const struct weight *w, const str
 #define CLAIM_PANELS 2 /* panels that matmul is fastest with, together */
 int64_t claim_least(int64_t macs);
 int64_t claim_most(int64_t n);
+/* A hint before a product: the matrices of the group after it (two, three: or NULL). The worker brings what it will
+ * need of them nearer while it waits for the caller between the two. */
+void linear_next(struct hasten_engine *e, const struct weight *one, const struct weight *two,
+                 const struct weight *three);
 /* The first half of linear_group: norm and quantisation of the input. */
 void linear_prepare(struct hasten_engine *e, const struct linear_input *in, int32_t n,
                     const struct linear *lin, int32_t n_lin);

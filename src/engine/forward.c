@@ -142,6 +142,7 @@ static void attention_block(struct rows_ctx *c)
     const struct layer *l = c->l;
     const int32_t n = e->pass.n_rows;
     const struct linear qkv[] = {{&l->wq, e->buf.q}, {&l->wk, e->buf.k}, {&l->wv, e->buf.v}};
+    linear_next(e, &l->wo, NULL, NULL);
     linear_group(e, &(struct linear_input){e->buf.x, e->model->desc.d_model, l->attn_norm}, n, qkv, 3);
     engine_lap(e, ENGINE_OP_QKV);
     pool_for(e->pool, n, store_kv_claim(n), finish_qkv_rows, c);
@@ -156,6 +157,7 @@ static void attention_block(struct rows_ctx *c)
     }
     engine_lap(e, ENGINE_OP_ATTENTION);
 
+    linear_next(e, &l->w_gate, &l->w_up, NULL);
     linear_group(e, &(struct linear_input){e->buf.att, (int64_t)l->n_head * l->d_v, NULL}, n,
                  &(struct linear){&l->wo, e->buf.out}, 1);
     engine_lap(e, ENGINE_OP_O);
@@ -212,10 +214,15 @@ static void ffn_block(struct rows_ctx *c)
         linear_hidden(e, &l->w_down, n, e->buf.out);
     } else {
         const struct linear gate_up[] = {{&l->w_gate, e->buf.gate}, {&l->w_up, e->buf.up}};
+        linear_next(e, &l->w_down, NULL, NULL);
         linear_group(e, &in, n, gate_up, 2);
         engine_lap(e, ENGINE_OP_GATE_UP);
         pool_for(e->pool, n, ROWS_PER_CLAIM, activate_rows, c);
         engine_lap(e, ENGINE_OP_ACTIVATION);
+        if (c->layer + 1 < e->model->desc.n_layer)
+            linear_next(e, &l[1].wq, &l[1].wk, &l[1].wv);
+        else
+            linear_next(e, &e->output, NULL, NULL);
         linear_group(e, &(struct linear_input){e->buf.gate, l->d_ff, NULL}, n,
                      &(struct linear){&l->w_down, e->buf.out}, 1);
     }

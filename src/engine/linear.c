@@ -2,10 +2,13 @@
  * quantisation) is done once for the group, then all their output rows are one loop over panels of 16.
  * Work is split over output rows only, so who computes what never shows in the bits. */
 #include "engine/overlay.h"
+#include "kernels/packed.h"
 #include <string.h>
 
 #define MAX_GROUP 4
-#define CLAIM_MACS 25000 /* about 4 µs of work */
+#define CLAIM_MACS 25000               /* about 4 µs of work */
+#define FEW_ROWS 8                     /* up to here a product takes as long as its weights take to read */
+#define NEXT_BYTES ((size_t)128 << 10) /* brought nearer before a product */
 
 /* Many input rows are multiplied in areas: AREA_PANELS panels by so many input rows that these stay in the second-level
  * cache while the panels go by. */
@@ -246,6 +249,30 @@ void linear_prepare(struct hasten_engine *e, const struct linear_input *in, int3
     engine_lap(e, ENGINE_OP_PREPARE);
     if (e->taps.linear_input)
         tell_taps(&g);
+}
+
+void linear_next(struct hasten_engine *e, const struct weight *one, const struct weight *two,
+                 const struct weight *three)
+{
+    const struct weight *const w[] = {one, two, three};
+    const int64_t n = e->pass.n_rows;
+    int64_t first[4] = {0}, begin, end;
+    int32_t n_w = 0;
+    if (n > FEW_ROWS || pool_size(e->pool) != 2) /* of more workers nobody knows who takes what */
+        return;
+    for (; n_w < 3 && w[n_w] && w[n_w]->packed; n_w++)
+        first[n_w + 1] = first[n_w] + (w[n_w]->n_rows + PANEL_ROWS - 1) / PANEL_ROWS;
+    if (n_w == 0)
+        return;
+    pool_second_chunk(e->pool, first[n_w], claim_least(CLAIM_PANELS * PANEL_ROWS * one->k * n), claim_most(n),
+                      &begin, &end);
+    int32_t i = 0;
+    while (i + 1 < n_w && begin >= first[i + 1])
+        i++;
+    end = end < first[i + 1] ? end : first[i + 1];
+    const size_t panel_bytes = packed_panel_bytes(w[i]), bytes = (size_t)(end - begin) * panel_bytes;
+    pool_bring(e->pool, w[i]->packed + (size_t)(begin - first[i]) * panel_bytes,
+               bytes < NEXT_BYTES ? bytes : NEXT_BYTES);
 }
 
 void linear_group(struct hasten_engine *e, const struct linear_input *in, int32_t n, const struct linear *lin,
