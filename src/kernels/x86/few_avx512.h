@@ -83,9 +83,7 @@ MATH_INLINE void zero_dots(int n_panels, int n, dots total)
 
 /* ---- one compiled body per number of panels and columns ---------------------------------------- */
 
-#define FAR_BYTES 32768 /* asked for and not yet read, about */
-
-/* Memory is asked for twice. First into the second-level cache, about FAR_BYTES ahead, or the same line of the next
+/* Memory is asked for twice. First into the second-level cache, far_tiles ahead, or the same line of the next
  * panels where these are shorter: the first-level cache alone waits for too few lines at once, and the making of quants
  * shows (Q5_0 on a Xeon: 86 % of the bus without, 97 % with it). Then into the first, a tile ahead, two where tiles
  * are small; whole tiles because then the order within one does not matter. Past the end of the panels are the
@@ -94,8 +92,8 @@ MATH_INLINE void zero_dots(int n_panels, int n, dots total)
 MATH_INLINE void enter_tile(struct few *f, const struct packed_panels *w, int n_panels, int64_t n_tiles,
                             int64_t tiles_left)
 {
-    const size_t lead = w->tile_bytes < 2048 ? 2 : 1, fit = FAR_BYTES / ((size_t)n_panels * w->tile_bytes),
-                 far = fit < (size_t)n_tiles ? fit : (size_t)n_tiles,
+    const size_t lead = w->tile_bytes < 2048 ? 2 : 1,
+                 far = w->far_tiles < (size_t)n_tiles ? w->far_tiles : (size_t)n_tiles,
                  jump = (size_t)n_panels * w->panel_bytes - (size_t)n_tiles * w->tile_bytes;
     f->ahead = lead * w->tile_bytes + (tiles_left <= (int64_t)lead ? jump : 0);
     f->far = far * w->tile_bytes;

@@ -12,6 +12,7 @@
 #define MAX_COLUMNS 256 /* columns per pass over a weight; more make a second pass */
 #define SOME_COLUMNS 64 /* begun and stored together */
 #define GROUP_ROWS (PANEL_GROUP * PANEL_ROWS)
+#define FAR_BYTES 32768     /* of packed panels, asked for and not yet read */
 #define FEW_COLUMNS 8       /* up to here packed panels are multiplied without making tiles */
 #define PREFETCH_COLUMNS 16 /* up to here the weights' way from memory is what takes the time */
 
@@ -92,7 +93,7 @@ static int64_t tile_k(const struct panel_format *f)
 struct operand {
     const struct panel_format *f;
     const struct weight *w;
-    size_t panel_bytes, packed_tile_bytes;
+    size_t panel_bytes, packed_tile_bytes, far_tiles;
 };
 
 static struct operand operand_of(const struct panel_format *f, const struct weight *w)
@@ -101,6 +102,7 @@ static struct operand operand_of(const struct panel_format *f, const struct weig
     if (w->packed) {
         o.panel_bytes = packed_panel_bytes(w);
         o.packed_tile_bytes = packed_tile_bytes(w->type, tile_k(f));
+        o.far_tiles = FAR_BYTES / (PANEL_GROUP * o.packed_tile_bytes);
     }
     return o;
 }
@@ -244,7 +246,7 @@ static void multiply_panels(struct job *j, const struct act *a, int64_t col, int
 static void multiply_few(struct job *j, bool last, const struct act *a, float *y, int64_t ldy)
 {
     const struct packed_panels panels = {j->o.w->packed + (size_t)(j->row0 / PANEL_ROWS) * j->o.panel_bytes,
-                                         j->o.panel_bytes, j->o.packed_tile_bytes, last};
+                                         j->o.panel_bytes, j->o.packed_tile_bytes, j->o.far_tiles, last};
     for (int64_t c = 0; c < a->n; c += COLUMN_GROUP) {
         const int64_t some = a->n - c < COLUMN_GROUP ? a->n - c : COLUMN_GROUP;
         j->o.f->few(&panels, j->n_panels, j->o.w->k, act_row(a, c), a->row_stride, some, j->tiles, j->sums);

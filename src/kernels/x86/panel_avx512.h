@@ -61,10 +61,11 @@ typedef void (*unpack_fn)(const uint8_t *src, size_t stride, int64_t k, struct a
 typedef void (*multiply_fn)(const void *tiles, int n_panels, int64_t k, const uint8_t *x, size_t stride,
                             int64_t n, bool begin, struct sums *s);
 
-/* Packed panels side by side, and the bytes of their whole tiles. last: those behind are not read next. */
+/* Packed panels side by side, the bytes of their whole tiles, and how many tiles ahead memory is asked for first. last:
+ * the panels behind these are not read next. */
 struct packed_panels {
     const uint8_t *at;
-    size_t panel_bytes, tile_bytes;
+    size_t panel_bytes, tile_bytes, far_tiles;
     bool last;
 };
 
