@@ -38,7 +38,10 @@ struct act_block_256 {
     int16_t sum32[8];  /* sums of 32 q: mins of Q4_K, Q5_K */
     float d;
     int32_t neg124; /* -124 * sum of all q: Q3_K, its sub-block scales multiplied into the quants */
-    int32_t zero[10];
+    /* Bounds that tell where the products of a sub-block fit 16 bits: the largest sum of |q| over 16; the largest
+     * sum over 32 of the positive or of the negative q alone. */
+    int32_t most16, most32;
+    int32_t zero[8];
 };
 
 #define ACT_BLOCK_BYTES 448
@@ -49,6 +52,27 @@ _Static_assert(sizeof(struct act_block_256) == ACT_BLOCK_BYTES, "7 cache lines")
 static inline float canonical_nan(void)
 {
     return __builtin_nanf("");
+}
+
+/* Fills most16 and most32 from q. */
+static inline void act_bound_256(struct act_block_256 *a)
+{
+    int32_t most16 = 0, most32 = 0;
+    for (int g = 0; g < ACT_BLOCK / 32; g++) {
+        int32_t all[2] = {0, 0}, sum = 0;
+        for (int h = 0; h < 2; h++) {
+            for (int i = 0; i < 16; i++) {
+                const int32_t q = a->q[g * 32 + h * 16 + i];
+                all[h] += q < 0 ? -q : q;
+                sum += q;
+            }
+            most16 = all[h] > most16 ? all[h] : most16;
+        }
+        const int32_t side = (all[0] + all[1] + (sum < 0 ? -sum : sum)) / 2;
+        most32 = side > most32 ? side : most32;
+    }
+    a->most16 = most16;
+    a->most32 = most32;
 }
 
 static inline const uint8_t *act_row(const struct act *a, int64_t i)

@@ -59,7 +59,7 @@ static struct problem problem_new(struct rng *r, const struct quant_type *type, 
     p.n = n;
     p.x = malloc((size_t)(n * k) * sizeof(float));
     for (int64_t i = 0; i < n; i++)
-        fill_floats(r, i % 3 == 1 ? X_RANDOM : xk, k, p.x + i * k);
+        fill_floats(r, i % 3 == 1 && xk != X_LEVEL ? X_RANDOM : xk, k, p.x + i * k);
     return p;
 }
 

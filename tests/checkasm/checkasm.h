@@ -39,6 +39,7 @@ enum x_kind {
     X_EQUAL, /* all 1: quantised, all 127 */
     X_MINUS, /* all -1 */
     X_SIGNS, /* 1 or -1 */
+    X_LEVEL, /* one 1 in 256, the others near a level up to which sums of products fit 16 bits (layout.h) */
     X_NAN,
     X_INF,
     X_BITS,

@@ -31,6 +31,8 @@ static float float_of_bits(uint32_t u)
 
 void fill_floats(struct rng *r, enum x_kind kind, int64_t n, float *x)
 {
+    static const float levels[] = {33.0f, 63.5f, 68.0f};
+    const float level = levels[rng_u32(r) % 3] / 127.0f, signs = rng_u32(r) & 1 ? 1.0f : -1.0f;
     for (int64_t i = 0; i < n; i++) {
         switch (kind) {
         case X_ZERO:
@@ -53,6 +55,11 @@ void fill_floats(struct rng *r, enum x_kind kind, int64_t n, float *x)
             break;
         case X_SIGNS:
             x[i] = rng_u32(r) & 1 ? 1.0f : -1.0f;
+            break;
+        case X_LEVEL: /* the first 16 of 256 are small but for the 1 */
+            x[i] = i % 256 == 0   ? 1.0f
+                   : i % 256 < 16 ? 0.1f
+                                  : (level + rng_float(r) * 0.004f) * (rng_u32(r) & 1 ? 1.0f : signs);
             break;
         case X_BITS:
             x[i] = float_of_bits(rng_u32(r));

@@ -71,6 +71,7 @@ static void make_q8_256(const float *x, int64_t k, struct act_block_256 *blocks)
             a->neg8[j] = -8 * sum;
         }
         a->neg124 = -124 * total;
+        act_bound_256(a);
     }
 }
 

@@ -44,18 +44,34 @@ MATH_INLINE __m512i narrow(const __m512i v[4])
     return _mm512_permutexvar_epi32(order, words);
 }
 
-/* q[b] holds 64 values; lane i of the result is the sum of values 16 i to 16 i + 15. */
-MATH_INLINE __m512i sums_of_16(const __m512i q[4])
+/* s[b] holds sums of 4 values each; lane i of the result is the sum of values 16 i to 16 i + 15. */
+MATH_INLINE __m512i add_fours(const __m512i s[4])
 {
-    const __m512i ones = _mm512_set1_epi8(1), zero = _mm512_setzero_si512();
     const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-    __m512i s[4];
-    for (int i = 0; i < 4; i++)
-        s[i] = _mm512_dpbusd_epi32(zero, ones, q[i]);
     const __m512i a = _mm512_add_epi32(_mm512_unpacklo_epi32(s[0], s[1]), _mm512_unpackhi_epi32(s[0], s[1]));
     const __m512i b = _mm512_add_epi32(_mm512_unpacklo_epi32(s[2], s[3]), _mm512_unpackhi_epi32(s[2], s[3]));
     const __m512i c = _mm512_add_epi32(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
     return _mm512_permutexvar_epi32(order, c);
+}
+
+/* q[b] holds 64 values; lane i of the result is the sum of values 16 i to 16 i + 15. */
+MATH_INLINE __m512i sums_of_16(const __m512i q[4])
+{
+    const __m512i ones = _mm512_set1_epi8(1), zero = _mm512_setzero_si512();
+    __m512i s[4];
+    for (int i = 0; i < 4; i++)
+        s[i] = _mm512_dpbusd_epi32(zero, ones, q[i]);
+    return add_fours(s);
+}
+
+/* The same of magnitudes. */
+MATH_INLINE __m512i magnitudes_of_16(const __m512i q[4])
+{
+    const __m512i ones = _mm512_set1_epi8(1), zero = _mm512_setzero_si512();
+    __m512i s[4];
+    for (int i = 0; i < 4; i++)
+        s[i] = _mm512_dpbusd_epi32(zero, _mm512_abs_epi8(q[i]), ones);
+    return add_fours(s);
 }
 
 /* Lane i: the sum of lanes 2 i and 2 i + 1, i < 8. */
@@ -141,12 +157,16 @@ static void make_q8_256(const float *x, int64_t k, struct act_block_256 *a)
         }
         const __m512i sum16 = sums_of_16(q);
         const __m256i sum32 = sums_of_32(sum16);
+        const __m512i all16 = magnitudes_of_16(q);
+        const __m256i side = _mm256_add_epi32(sums_of_32(all16), _mm256_abs_epi32(sum32)); /* doubled */
         _mm512_store_si512(a->neg32, _mm512_slli_epi32(_mm512_sub_epi32(_mm512_setzero_si512(), sum16), 5));
         _mm256_store_si256((__m256i *)(void *)a->neg8, times(sum32, -8));
         _mm256_store_si256((__m256i *)(void *)a->sum16, _mm512_cvtepi32_epi16(sum16));
         _mm_store_si128((__m128i *)(void *)a->sum32, _mm256_cvtepi32_epi16(sum32));
         a->d = _mm512_cvtss_f32(s.d);
         a->neg124 = -124 * _mm512_reduce_add_epi32(sum16);
+        a->most16 = _mm512_reduce_max_epi32(all16);
+        a->most32 = _mm512_reduce_max_epi32(_mm512_zextsi256_si512(side)) / 2;
         memset(a->zero, 0, sizeof a->zero);
     }
 }

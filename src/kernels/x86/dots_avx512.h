@@ -135,20 +135,20 @@ MATH_INLINE void start_totals(int n_panels, int n, int n_pairs, size_t sums, con
     }
 }
 
-/* Q4_K: sum_j scale_j * sum_j(q x) = sum_j scale_j * sum_j((q - 8) x) + sum_j 8 scale_j * sum_j(x). The inner
- * sums are at most 32 * 8 * 127 < 2^15, so that two of them, of sub-blocks 2 j and 2 j + 1, are multiplied by one
- * vpdpwssd. */
+/* total += scales of sub-blocks 2 j and 2 j + 1 times their sums, which fit 16 bits: both by one vpdpwssd.
+ * Without a bound of the activations, those of Q4_K do around 8: sum_j scale_j * sum_j(q x) = sum_j scale_j *
+ * sum_j((q - 8) x) + sum_j 8 scale_j * sum_j(x), the inner sums at most 32 * 8 * 127 < 2^15. */
 MATH_INLINE void add_paired(int n_panels, int n, int j, const struct tile_q8 *t, dots first, dots second,
                             dots total)
 {
-    const __mmask32 even = 0x55555555;
+    const __m512i low_to_high = _mm512_set4_epi32(0x0d0cffff, 0x0908ffff, 0x0504ffff, 0x0100ffff);
     EACH(p, n_panels)
     {
         const __m512i scales = _mm512_load_si512(t[p].pair[j]);
         EACH(c, n)
         {
             const __m512i both =
-                _mm512_mask_mov_epi16(_mm512_slli_epi32(second[p][c], 16), even, first[p][c]);
+                _mm512_mask_shuffle_epi8(first[p][c], 0xcccccccccccccccc, second[p][c], low_to_high);
             total[p][c] = _mm512_dpwssd_epi32(total[p][c], both, scales);
         }
     }

@@ -59,7 +59,7 @@ static const struct panel_format formats[] = {
      NULL},
     {QUANT_IQ3_XXS, TILE_Q8, MINS_NONE, unpack_iq3_xxs_avx512, unpack_iq3_xxs_packed_avx512,
      multiply_iq_32_avx512, NULL},
-    {QUANT_IQ3_S, TILE_Q8, MINS_NONE, unpack_iq3_s_avx512, unpack_iq3_s_packed_avx512, multiply_q4_k_avx512,
+    {QUANT_IQ3_S, TILE_Q8, MINS_NONE, unpack_iq3_s_avx512, unpack_iq3_s_packed_avx512, multiply_iq3_s_avx512,
      NULL},
     {QUANT_IQ1_S, TILE_Q8, MINS_NONE, unpack_iq1_s_avx512, unpack_iq1_s_packed_avx512, multiply_iq1_avx512,
      NULL},

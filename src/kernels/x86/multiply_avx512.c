@@ -4,8 +4,9 @@
  *
  * The offset of unsigned quants costs nothing: the int32 sums of a block begin at -offset * sum(q_x), which
  * act_make has left beside the activations. Sub-block scales cost what the format allows: multiplied into the
- * quants where the products fit a byte (Q2_K, Q3_K: unpack does it); two at a time with vpdpwssd where the sum
- * of a sub-block fits 16 bits (Q4_K, around its middle 8); a multiplication each otherwise (Q5_K, Q6_K). */
+ * quants where the products fit a byte (Q2_K, Q3_K: unpack does it); two at a time with vpdpwssd where the sums
+ * of sub-blocks fit 16 bits (always in IQ3_S, around its middle 8; in Q4_K, Q5_K and Q6_K unless activations are
+ * large all over a sub-block); a multiplication each otherwise. */
 #include "kernels/x86/dots_avx512.h"
 
 /* dot += products of the 4 values of k of vector v. */
@@ -125,15 +126,14 @@ MATH_INLINE void multiply_doubled(int n_panels, int n, const struct tile_q8 *t,
     finish_256(n_panels, n, 0, SUMS_32, false, t, x, total, old, s);
 }
 
-/* Each sub-block's sum is multiplied by its scale. fixed: the offset is taken off by mins (start_totals). */
-MATH_INLINE void multiply_scaled(int n_panels, int n, int sub, size_t neg, int n_min_pairs, bool fixed,
-                                 const struct tile_q8 *t, const uint8_t *const x[COLUMN_GROUP], __mmask16 old,
-                                 struct sums *s)
+/* IQ types: each sub-block's sum is multiplied by its scale; the offset is taken off by mins (start_totals). */
+MATH_INLINE void multiply_scaled(int n_panels, int n, int sub, const struct tile_q8 *t,
+                                 const uint8_t *const x[COLUMN_GROUP], __mmask16 old, struct sums *s)
 {
     dots total, first, second;
-    start_totals(n_panels, n, fixed ? 128 / sub : 0, sub == 16 ? SUMS_16 : SUMS_32, t, x, total);
+    start_totals(n_panels, n, 128 / sub, sub == 16 ? SUMS_16 : SUMS_32, t, x, total);
     for (int j = 0; j < 256 / sub; j += 2) {
-        two_dots(n_panels, n, neg, j, sub / 4, t, x, first, second);
+        two_dots(n_panels, n, NO_OFFSET, j, sub / 4, t, x, first, second);
         EACH(p, n_panels)
         {
             const __m512i s0 = _mm512_load_si512(t[p].scale[j]), s1 = _mm512_load_si512(t[p].scale[j + 1]);
@@ -144,12 +144,69 @@ MATH_INLINE void multiply_scaled(int n_panels, int n, int sub, size_t neg, int n
             }
         }
     }
+    finish_256(n_panels, n, 0, SUMS_32, false, t, x, total, old, s);
+}
+
+/* What makes the scales of two sub-blocks one multiplication: their sums fit 16 bits where the activations are not
+ * large all over a sub-block, which their bound (layout.h) says; else each is multiplied alone. */
+struct fits {
+    size_t bound; /* offset of the bound of a block */
+    int32_t most; /* largest that it may be */
+};
+
+MATH_INLINE bool all_fit(int n, struct fits fits, const uint8_t *const x[COLUMN_GROUP])
+{
+    bool all = true;
+    EACH(c, n)
+    {
+        int32_t bound;
+        memcpy(&bound, x[c] + fits.bound, sizeof bound);
+        all &= bound <= fits.most;
+    }
+    return all;
+}
+
+/* total += scales of sub-blocks 2 j and 2 j + 1 times their sums, of any size. */
+MATH_INLINE void add_both(int n_panels, int n, int j, const struct tile_q8 *t, dots first, dots second,
+                          dots total)
+{
+    EACH(p, n_panels)
+    {
+        const __m512i pair = _mm512_load_si512(t[p].pair[j]);
+        const __m512i s0 = _mm512_srai_epi32(_mm512_slli_epi32(pair, 16), 16),
+                      s1 = _mm512_srai_epi32(pair, 16);
+        EACH(c, n)
+        {
+            total[p][c] = _mm512_add_epi32(total[p][c], _mm512_mullo_epi32(first[p][c], s0));
+            total[p][c] = _mm512_add_epi32(total[p][c], _mm512_mullo_epi32(second[p][c], s1));
+        }
+    }
+}
+
+/* Q4_K, Q5_K, Q6_K. */
+MATH_INLINE void multiply_pairs(int n_panels, int n, int sub, size_t neg, int n_min_pairs, struct fits fits,
+                                const struct tile_q8 *t, const uint8_t *const x[COLUMN_GROUP], __mmask16 old,
+                                struct sums *s)
+{
+    dots total, first, second;
+    EACH(c, n) EACH(p, n_panels) total[p][c] = _mm512_setzero_si512();
+    if (all_fit(n, fits, x)) {
+        for (int j = 0; j < 128 / sub; j++) {
+            two_dots(n_panels, n, neg, 2 * j, sub / 4, t, x, first, second);
+            add_paired(n_panels, n, j, t, first, second, total);
+        }
+    } else {
+        for (int j = 0; j < 128 / sub; j++) {
+            two_dots(n_panels, n, neg, 2 * j, sub / 4, t, x, first, second);
+            add_both(n_panels, n, j, t, first, second, total);
+        }
+    }
     finish_256(n_panels, n, n_min_pairs, SUMS_32, false, t, x, total, old, s);
 }
 
-/* Q4_K: scales two at a time. */
-MATH_INLINE void multiply_paired(int n_panels, int n, const struct tile_q8 *t,
-                                 const uint8_t *const x[COLUMN_GROUP], __mmask16 old, struct sums *s)
+/* IQ3_S: quants 8 too high, the scales two at a time. */
+MATH_INLINE void multiply_around_8(int n_panels, int n, const struct tile_q8 *t,
+                                   const uint8_t *const x[COLUMN_GROUP], __mmask16 old, struct sums *s)
 {
     const size_t neg = offsetof(struct act_block_256, neg8);
     dots total, first, second;
@@ -232,18 +289,24 @@ MATH_INLINE void multiply_floats(int n_panels, int n, const struct tile_f32 *t, 
 #define NEG_32(field) offsetof(struct act_block_32, field)
 #define AT_256(field) offsetof(struct act_block_256, field)
 
+/* 32767 by the largest quant: 15; 31; 32 either way. */
+#define FITS_Q4_K ((struct fits){AT_256(most32), 2184})
+#define FITS_Q5_K ((struct fits){AT_256(most32), 1057})
+#define FITS_Q6_K ((struct fits){AT_256(most16), 1023})
+
 #define BODY_Q4_0(p, n) multiply_32(p, n, NEG_32(neg8), false, t, tile_k, xs, old, s)
 #define BODY_Q5_0(p, n) multiply_32(p, n, NEG_32(neg16), false, t, tile_k, xs, old, s)
 #define BODY_Q8_0(p, n) multiply_32(p, n, NEG_32(neg128), false, t, tile_k, xs, old, s)
 #define BODY_Q45_1(p, n) multiply_32(p, n, NO_OFFSET, true, t, tile_k, xs, old, s)
 #define BODY_Q2_K(p, n) multiply_whole(p, n, NO_OFFSET, 8, t, xs, old, s)
 #define BODY_Q3_K(p, n) multiply_whole(p, n, AT_256(neg124), 0, t, xs, old, s)
-#define BODY_Q4_K(p, n) multiply_paired(p, n, t, xs, old, s)
-#define BODY_Q5_K(p, n) multiply_scaled(p, n, 32, NO_OFFSET, 4, false, t, xs, old, s)
-#define BODY_Q6_K(p, n) multiply_scaled(p, n, 16, AT_256(neg32), 0, false, t, xs, old, s)
+#define BODY_Q4_K(p, n) multiply_pairs(p, n, 32, NO_OFFSET, 4, FITS_Q4_K, t, xs, old, s)
+#define BODY_Q5_K(p, n) multiply_pairs(p, n, 32, NO_OFFSET, 4, FITS_Q5_K, t, xs, old, s)
+#define BODY_Q6_K(p, n) multiply_pairs(p, n, 16, AT_256(neg32), 0, FITS_Q6_K, t, xs, old, s)
 #define BODY_NVFP4(p, n) multiply_halves(p, n, t, tile_k, xs, old, s)
-#define BODY_IQ_32(p, n) multiply_scaled(p, n, 32, NO_OFFSET, 0, true, t, xs, old, s)
-#define BODY_IQ_16(p, n) multiply_scaled(p, n, 16, NO_OFFSET, 0, true, t, xs, old, s)
+#define BODY_IQ3_S(p, n) multiply_around_8(p, n, t, xs, old, s)
+#define BODY_IQ_32(p, n) multiply_scaled(p, n, 32, t, xs, old, s)
+#define BODY_IQ_16(p, n) multiply_scaled(p, n, 16, t, xs, old, s)
 #define BODY_IQ1(p, n) multiply_doubled(p, n, t, xs, old, s)
 #define BODY_F32(p, n) multiply_floats(p, n, t, tile_k, xs, old, s)
 
@@ -260,6 +323,7 @@ MULTIPLY(multiply_q4_k, struct tile_q8, COLUMN_GROUP, BODY_Q4_K)
 MULTIPLY(multiply_q5_k, struct tile_q8, COLUMN_GROUP, BODY_Q5_K)
 MULTIPLY(multiply_q6_k, struct tile_q8, COLUMN_GROUP, BODY_Q6_K)
 MULTIPLY(multiply_nvfp4, struct tile_q8, COLUMN_GROUP, BODY_NVFP4)
+MULTIPLY(multiply_iq3_s, struct tile_q8, COLUMN_GROUP, BODY_IQ3_S)
 MULTIPLY(multiply_iq_32, struct tile_q8, COLUMN_GROUP, BODY_IQ_32)
 MULTIPLY(multiply_iq_16, struct tile_q8, COLUMN_GROUP, BODY_IQ_16)
 MULTIPLY(multiply_iq1, struct tile_q8, COLUMN_GROUP, BODY_IQ1)

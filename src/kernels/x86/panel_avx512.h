@@ -16,10 +16,10 @@ struct tile_q8 {
     float d[8][PANEL_ROWS];    /* per 32-block, or d[0] for a 256-block */
     float m[8][PANEL_ROWS];    /* m, or m[0] = dmin; NVFP4: d of the second half of a 32-block */
     union {
-        int32_t scale[16][PANEL_ROWS]; /* Q5_K, Q6_K: per sub-block of 32 or 16 */
-        struct { /* Q4_K: scales of two neighbouring sub-blocks, as vpdpwssd wants them */
-            int16_t pair[4][PANEL_ROWS][2];
-            int16_t pair8[4][PANEL_ROWS][2]; /* 8 times these */
+        int32_t scale[16][PANEL_ROWS]; /* IQ types: per sub-block of 32 or 16 */
+        struct { /* Q4_K, Q5_K, Q6_K, IQ3_S: scales of two neighbouring sub-blocks, as vpdpwssd wants them */
+            int16_t pair[8][PANEL_ROWS][2];
+            int16_t pair8[4][PANEL_ROWS][2]; /* Q4_K: 8 times these */
         };
     };
     int16_t min[8][PANEL_ROWS][2]; /* mins of two neighbouring sub-blocks; IQ types: -offset * scale */
@@ -141,6 +141,7 @@ DECLARE_MULTIPLY(multiply_q4_k);
 DECLARE_MULTIPLY(multiply_q5_k);
 DECLARE_MULTIPLY(multiply_q6_k);
 DECLARE_MULTIPLY(multiply_nvfp4);
+DECLARE_MULTIPLY(multiply_iq3_s);
 DECLARE_MULTIPLY(multiply_iq_32);
 DECLARE_MULTIPLY(multiply_iq_16);
 DECLARE_MULTIPLY(multiply_iq1);

@@ -101,7 +101,7 @@ MATH_INLINE void unpack_q5_k(bool packed, const uint8_t *src, size_t stride, int
     const __m512i fifth = _mm512_set1_epi8(16);
     __m512i high[8];
     (void)k;
-    unpack_head_6bit(b, ahead, 1, false, t);
+    unpack_head_6bit(b, ahead, 1, true, t);
     load_words(b, 16, later(ahead, 16), 1, high);
     load_words(b, 32, later(ahead, 32), 1, high + 4);
     for (int j = 0; j < 8; j++)
@@ -152,7 +152,7 @@ MATH_INLINE void unpack_q6_k(bool packed, const uint8_t *src, size_t stride, int
     unpack_q6_half(b, 64, 160, later(ahead, 64), t->q + 32);
     load_words(b, 192, later(ahead, 192), 1, s);
     for (int j = 0; j < 4; j++)
-        store_signed_scales(t, 4 * j, s[j]);
+        store_signed_pairs(t, 2 * j, s[j]);
     _mm512_store_ps(t->d[0], load_last_d(b, 208));
 }
 UNPACK(q6_k)

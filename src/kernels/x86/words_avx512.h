@@ -190,6 +190,17 @@ MATH_INLINE void store_scale_pairs(struct tile_q8 *t, int first, __m512i bytes)
     }
 }
 
+/* Four signed bytes per row become pair[first] and pair[first + 1]. */
+MATH_INLINE void store_signed_pairs(struct tile_q8 *t, int first, __m512i bytes)
+{
+    for (int j = 0; j < 2; j++, bytes = _mm512_srli_epi32(bytes, 16)) {
+        const __m512i high =
+            _mm512_and_si512(_mm512_slli_epi32(bytes, 16), _mm512_set1_epi32((int)0xff000000u));
+        const __m512i pair = or_masked(high, _mm512_slli_epi32(bytes, 8), _mm512_set1_epi32(0xff00));
+        _mm512_store_si512(t->pair[first + j], _mm512_srai_epi16(pair, 8));
+    }
+}
+
 /* d, dmin and 12 bytes of 6-bit scales and mins: the first 16 bytes of Q4_K and Q5_K. paired: how the scales
  * are wanted. */
 MATH_INLINE void unpack_head_6bit(struct source s, struct ahead ahead, int lines, bool paired,
