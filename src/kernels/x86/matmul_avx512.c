@@ -277,7 +277,7 @@ void avx512_matmul(const struct weight *w, const struct act *a, int64_t row0, in
                 multiply_few(&j, j.row1 == row1, a, y, ldy);
                 continue;
             }
-            j.runs_ahead = n <= PREFETCH_COLUMNS && j.row1 < row1;
+            j.runs_ahead = j.row1 < row1;
             j.ahead = j.runs_ahead ? ahead_of(&o, j.row1) : (struct ahead){weight_row(w, row), 0};
             if (n <= PREFETCH_COLUMNS && row == row0)
                 fetch_rows(ahead_of(&o, row));
