@@ -45,19 +45,28 @@ MATH_INLINE void scores(int n, int v0, int n_vec, enum kv_rep rep, const void *k
     }
 }
 
-/* The second half: scores become probabilities, their sum goes to l. */
-static void softmax_exp(struct query *q)
+/* The second half: scores become probabilities, their sum goes to l. whole: all positions are seen. */
+MATH_INLINE void exponentials(bool whole, struct query *q)
 {
     struct attn_state *state = q->state;
     const __m512 m = _mm512_set1_ps(state->m);
     __m512 sum = _mm512_setzero_ps();
-    for (int v = 0; v < VECTORS; v++) {
-        const __mmask16 seen = (__mmask16)(q->visible >> (v * 16));
+    UNROLL for (int v = 0; v < VECTORS; v++)
+    {
+        const __mmask16 seen = whole ? 0xffff : (__mmask16)(q->visible >> (v * 16));
         const __m512 p = v_exp_negative(seen, _mm512_sub_ps(_mm512_load_ps(q->p + v * 16), m));
         _mm512_store_ps(q->p + v * 16, p);
         sum = v ? _mm512_add_ps(sum, p) : p;
     }
     state->l = fmaf(state->l, q->keep, v_reduce_add(sum));
+}
+
+static void softmax_exp(struct query *q)
+{
+    if (q->visible == ~0ull)
+        exponentials(true, q);
+    else
+        exponentials(false, q);
 }
 
 /* Folds n_vec vectors of components, the last masked by tail, into o + d0 of each query. values: their first

@@ -45,11 +45,15 @@ MATH_INLINE int64_t collect_queries(int64_t d_k, int64_t d_v, int64_t n_q, const
                                     float *p, struct query *out)
 {
     int64_t n = 0;
-    for (int pass = 0; pass < 2; pass++) {
+    bool partly = true; /* whether there are queries for the second pass */
+    for (int pass = 0; pass < 2 && partly; pass++) {
+        partly = false;
         for (int64_t i = 0; i < n_q; i++) {
             const uint64_t visible = visible_bits(&vis[i]);
-            if (!visible || (visible == ~0ull) != (pass == 0))
+            if (!visible || (visible == ~0ull) != (pass == 0)) {
+                partly = partly || visible;
                 continue;
+            }
             out[n] = (struct query){.q = attn_query_at(q, d_k, i),
                                     .o = o + i * d_v,
                                     .p = p + n * ATTN_TILE,
