@@ -51,4 +51,4 @@ lint: build
 fuzz:
 	@scripts/deps --fuzz
 	@cmake --preset fuzz
-	@cmake --build --preset fuzz
+	@cmake --build --preset fuzz --target fuzz_targets

@@ -143,13 +143,21 @@ static void wrong_row_gather(const struct weight *w, int64_t r, float *dst)
     kernels_plain()->row_gather(w, r - 1, dst);
 }
 
-static struct report run_all(const struct kernels *set)
+/* What the set without a fault passes, but for those checks that the fault cannot reach. */
+static struct report run_checks(const struct kernels *set)
 {
+    const struct kernels *right = kernels_plain();
+    const bool products = set->matmul != right->matmul || set->act_make != right->act_make;
+    const bool faultless = !memcmp(set, right, sizeof *set);
     struct report rep = {.quiet = true};
     check_act_make(set, &rep);
-    check_matmul(set, &rep);
+    if (products || faultless)
+        check_matmul(set, &rep);
+    if (products)
+        return rep;
     check_ops(set, &rep);
-    check_attention(set, &rep);
+    if (!rep.n_failures)
+        check_attention(set, &rep);
     return rep;
 }
 
@@ -179,7 +187,7 @@ int self_test(void)
     FAULT(attn_finish, wrong_attn_finish);
     FAULT(row_gather, wrong_row_gather);
     for (int i = 0; i < n; i++) {
-        const struct report rep = run_all(&faulty[i]);
+        const struct report rep = run_checks(&faulty[i]);
         const bool right = i == 0 ? rep.n_failures == 0 : rep.n_failures > 0;
         missed += !right;
         printf("%s %s: %ld of %ld checks failed\n", right ? "ok  " : "FAIL", i == 0 ? "no fault" : names[i],

@@ -16,6 +16,9 @@ import unittest
 import zipfile
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
+import side_by_side  # noqa: E402
+
 HASTEN = sys.argv[1]
 SMOLLM2 = "models/smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 
@@ -166,4 +169,4 @@ class Pull(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1])
+    side_by_side.main()

@@ -18,7 +18,9 @@ import time
 import unittest
 from pathlib import Path
 
-from pull_server import CONTENT, GIT_SHA1, HALF, OTHER, SHA256, Server
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
+import side_by_side  # noqa: E402
+from pull_server import CONTENT, GIT_SHA1, HALF, OTHER, SHA256, Server  # noqa: E402
 
 HASTEN, MAKE_TINY = sys.argv[1], sys.argv[2]
 
@@ -386,4 +388,4 @@ class Cache(Case):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1])
+    side_by_side.main()

@@ -6,8 +6,13 @@
 #include "kernels/sets.h"
 #include "kernels/x86/vec_avx512.h"
 
-/* Loops over accumulators must vanish early, or GCC keeps the accumulators in memory too. */
+/* Loops over accumulators must vanish early, or GCC keeps the accumulators in memory too. Not under sanitizers, which
+ * would instrument every copy for minutes. */
+#if defined(HASTEN_SANITIZED)
+#define UNROLL
+#else
 #define UNROLL _Pragma("GCC unroll 8")
+#endif
 
 #define GROUP 6                  /* queries handled together */
 #define VECTORS (ATTN_TILE / 16) /* of positions in a tile; of components in a chunk of values */
