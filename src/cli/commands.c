@@ -26,11 +26,16 @@ static const struct command commands[] = {
      "tensors are searched for values that are not finite, and named by tensor, row and block. The SHA-256 of each file\n"
      "is part of the report. Exit status 1: something was found.\n",
      cmd_check, NULL},
-    {"eval", "MODEL (--ppl FILE | --ids FILE) [-c N] [--stride N]", "perplexity of a text; raw logits",
+    {"eval", "MODEL (--ppl FILE | --ids FILE) [-c N] [--stride N] [--damage]",
+     "perplexity of a text, raw logits; the damage of settings",
      "The text is cut into windows of -c tokens, each evaluated from an empty context; every token after the\n"
      "first of a window is scored (with --stride: every token not scored before). -c 0 is 512. --logits writes one\n"
      "row of n_vocab float32 per scored token, in order; with --logits - they go to stdout and the result to\n"
-     "stderr.\n",
+     "stderr.\n"
+     "--damage, and any method, runs the plain engine (cache in f16, no methods, no adapters) beside what the options\n"
+     "say, on the same windows:\n"
+     "mean and 99th-percentile KL, top-1 agreement, flips, largest change of a log-probability, both perplexities,\n"
+     "each with a 95 % interval by bootstrap over blocks of tokens. docs/eval.md explains the figures.\n",
      cmd_eval, NULL},
     {"embed", "MODEL [-p TEXT | -f FILE | < FILE]", "texts to vectors, one JSON array per line",
      "Each line of FILE or stdin is a text, with -p the whole argument is one. Encoders (BERT) and decoders: of these\n"
