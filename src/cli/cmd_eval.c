@@ -18,7 +18,9 @@ static const struct option_def eval_defs[] = {
      "only the first N tokens; 0: all"},
     {"resamples", NULL, OPT_INT, AT(resamples), 100, 1000000, "2000", "N",
      "of the bootstrap, behind every interval"},
-    {"seed", "s", OPT_SEED, AT(seed), 0, 0, "1", "N", "of the bootstrap"},
+    {"seed", "s", OPT_SEED, AT(seed), 0, 0, "1", "N", "of the bootstrap, and of the items that tasks make"},
+    {"compare", NULL, OPT_FLAG, AT(compare), 0, 0, NULL, NULL,
+     "two results of eval --json: is the second worse? Exit status 1 if so"},
 };
 
 static const struct option_def damage_defs[] = {
@@ -33,10 +35,28 @@ static const struct option_def damage_defs[] = {
      "consecutive tokens that are resampled together"},
 };
 
+static const struct option_def task_defs[] = {
+    {"task", NULL, OPT_STRING, AT(task), 0, 0, NULL, "NAME[,NAME]",
+     "gsm8k, humaneval, needle, recall, ruler, or one of ruler's"},
+    {"data", NULL, OPT_LIST, AT(data), 0, 0, NULL, "FILE",
+     "a task's data, a folder of them, or TASK=FILE; else a text to hide things in; repeatable"},
+    {"limit", NULL, OPT_INT, AT(limit), 0, 1 << 20, "0", "N",
+     "at most N items of a task and length; windows of a text; 0: all, 20 of those that are made"},
+    {"length", NULL, OPT_STRING, AT(length), 0, 0, "4096", "N[,N]",
+     "tokens of an item with its answer, for tasks that make their text"},
+    {"log", NULL, OPT_STRING, AT(log), 0, 0, NULL, "FILE",
+     "a line of JSON for each item; a run that finds it continues"},
+    {"parallel", NULL, OPT_INT, AT(parallel), 0, 256, "0", "N", "items answered at once; 0: up to 8"},
+    {"python", NULL, OPT_STRING, AT(python), 0, 0, "python3", "FILE",
+     "runs humaneval's programs, in a sandbox"},
+    {"raw", NULL, OPT_FLAG, AT(raw), 0, 0, NULL, NULL, "complete prompts, without the chat template"},
+};
+
 enum {
     GROUP_UI,
     GROUP_OWN,
     GROUP_DAMAGE,
+    GROUP_TASK,
     GROUP_MODEL,
     GROUP_METHODS,
     N_GROUPS
@@ -72,7 +92,7 @@ hasten_status eval_windows_of(const struct eval_args *a, const struct option_gro
     int32_t stride = a->stride ? a->stride : n_ctx;
     if (stride > n_ctx && !option_on_line(own, "stride")) /* the environment yields to -c */
         stride = n_ctx;
-    *w = (struct eval_windows){.n_ctx = n_ctx, .stride = stride};
+    *w = (struct eval_windows){.n_ctx = n_ctx, .stride = stride, .n_limit = a->limit};
     if (n_ctx < 2 || stride > n_ctx)
         return error_set(err, HASTEN_ERR_USAGE,
                          "eval: windows of %d every %d (expected -c >= 2, --stride <= -c)", (int)n_ctx,
@@ -100,14 +120,27 @@ json_t *eval_interval_json(const struct eval_interval *v)
 /* ---- the command --------------------------------------------------------------------------------------- */
 
 static int run_mode(const struct command *c, struct eval_args *a, const struct option_group *groups,
-                    const char *model)
+                    const struct option_positionals *pos)
 {
     struct hasten_engine_settings settings;
     struct hasten_error err;
-    if (!a->ppl && !a->ids)
-        return cli_usage(c, "nothing to evaluate (expected --ppl FILE or --ids FILE)");
+    if (a->compare)
+        return pos->n == 2
+                   ? eval_compare_mode(a, pos)
+                   : cli_usage(c, "--compare with %d files (expected two results of eval --json)", pos->n);
+    const char *model = model_argument(&a->model, pos, &err);
+    if (!model)
+        return cli_fail(&err);
+    if (pos->n > 1)
+        return cli_usage(c, "unexpected argument '%s'", pos->items[1]);
+    if (!a->ppl && !a->ids && !a->task)
+        return cli_usage(c, "nothing to evaluate (expected --ppl FILE, --ids FILE or --task NAME)");
+    if (a->task && (a->logits || a->damage || a->against))
+        return cli_usage(c, "--task with --%s (expected --ppl for that)", a->logits ? "logits" : "damage");
     if (model_settings(&a->model, &groups[GROUP_MODEL], &settings, &err))
         return cli_fail(&err);
+    if (a->task)
+        return eval_tasks(a, &settings, model);
     return eval_is_damage(a) ? eval_damage_mode(a, &groups[GROUP_OWN], &settings, model)
                              : eval_ppl(a, &groups[GROUP_OWN], &settings, model);
 }
@@ -125,13 +158,17 @@ int cmd_eval(const struct command *c, int argc, char **argv)
                                                               .defs = damage_defs,
                                                               .n = sizeof damage_defs / sizeof *damage_defs,
                                                               .dst = &a},
+                                            [GROUP_TASK] = {.title = "Tasks:",
+                                                            .defs = task_defs,
+                                                            .n = sizeof task_defs / sizeof *task_defs,
+                                                            .dst = &a},
                                             [GROUP_MODEL] = model_group(&a.model),
                                             [GROUP_METHODS] = methods_group(&a.model.methods)};
-    const char *model;
-    int rc = command_parse_model(c, &a.ui, groups, N_GROUPS, &a.model, argc, argv, &model);
+    struct option_positionals pos;
+    int rc = command_parse(c, &a.ui, groups, N_GROUPS, 2, argc, argv, &pos);
     if (rc >= 0)
         return rc;
-    rc = run_mode(c, &a, groups, model);
+    rc = run_mode(c, &a, groups, &pos);
     options_free(groups, N_GROUPS);
     return rc;
 }

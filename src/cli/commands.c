@@ -26,8 +26,8 @@ static const struct command commands[] = {
      "tensors are searched for values that are not finite, and named by tensor, row and block. The SHA-256 of each file\n"
      "is part of the report. Exit status 1: something was found.\n",
      cmd_check, NULL},
-    {"eval", "MODEL (--ppl FILE | --ids FILE) [-c N] [--stride N] [--damage]",
-     "perplexity of a text, raw logits; the damage of settings",
+    {"eval", "MODEL (--ppl FILE | --ids FILE | --task NAME) [--damage] | --compare A.json B.json",
+     "perplexity of a text; the damage of methods and settings; tasks",
      "The text is cut into windows of -c tokens, each evaluated from an empty context; every token after the\n"
      "first of a window is scored (with --stride: every token not scored before). -c 0 is 512. --logits writes one\n"
      "row of n_vocab float32 per scored token, in order; with --logits - they go to stdout and the result to\n"
@@ -35,7 +35,11 @@ static const struct command commands[] = {
      "--damage, and any method, runs the plain engine (cache in f16, no methods, no adapters) beside what the options\n"
      "say, on the same windows:\n"
      "mean and 99th-percentile KL, top-1 agreement, flips, largest change of a log-probability, both perplexities,\n"
-     "each with a 95 % interval by bootstrap over blocks of tokens. docs/eval.md explains the figures.\n",
+     "each with a 95 % interval by bootstrap over blocks of tokens. docs/eval.md explains the figures.\n"
+     "--task asks the model, greedily, several items at once: gsm8k and humaneval (--data; programs run in a sandbox),\n"
+     "needle, recall (facts of a conversation) and ruler (niah_single_1 .. niah_multiquery, vt, cwe, fwe, qa_1, qa_2)\n"
+     "of --length tokens, made from a book and --seed. --log FILE keeps each item, and a later run goes on from there.\n"
+     "--compare pairs two results of --json; exit status 1 when the second is significantly worse.\n",
      cmd_eval, NULL},
     {"embed", "MODEL [-p TEXT | -f FILE | < FILE]", "texts to vectors, one JSON array per line",
      "Each line of FILE or stdin is a text, with -p the whole argument is one. Encoders (BERT) and decoders: of these\n"

@@ -19,6 +19,11 @@ struct eval_args {
     bool damage;
     const char *against;
     int32_t prefix, rows, block;
+    /* tasks */
+    const char *task, *length, *log, *python;
+    struct option_list data;
+    int32_t limit, parallel;
+    bool raw;
     struct ui ui;
     struct model_args model;
 };
@@ -28,9 +33,14 @@ int eval_ppl(struct eval_args *a, const struct option_group *own, struct hasten_
              const char *model);
 int eval_damage_mode(struct eval_args *a, const struct option_group *own,
                      struct hasten_engine_settings *settings, const char *model);
+int eval_tasks(struct eval_args *a, struct hasten_engine_settings *settings, const char *model);
+int eval_compare_mode(struct eval_args *a, const struct option_positionals *files);
 
 /* Whether the options ask for damage: the variant is what they say, the plain engine what eval_plain_settings leaves. */
 bool eval_is_damage(const struct eval_args *a);
+
+/* What the variant is, as it stands in reports: ["attend quest:...", "cache-type=q8", "lora=FILE"]. */
+struct json_t *eval_variant_json(const struct eval_args *a, const struct hasten_engine_settings *s);
 
 /* The text of --ppl or the ids of --ids, at least two tokens. */
 hasten_status eval_read_tokens(const struct eval_args *a, const struct session *s, struct tokens *out,

@@ -45,20 +45,15 @@ static const char *kv_name(enum hasten_kv_type type)
     return names[type];
 }
 
-/* What stands in reports: "attend quest:...", "cache-type=q8", "lora=FILE". */
-static json_t *variant_json(const struct damage_run *r)
+json_t *eval_variant_json(const struct eval_args *a, const struct hasten_engine_settings *s)
 {
-    char text[32];
-    const struct hasten_engine_settings *v = &r->variant.settings;
     struct hasten_engine_settings plain;
-    json_t *list = methods_json(v);
-    plain_settings(v, &plain);
-    if (v->kv_type != plain.kv_type) {
-        snprintf(text, sizeof text, "cache-type=%s", kv_name(v->kv_type));
-        json_add(&list, json_string(text));
-    }
-    for (int i = 0; i < r->args->model.lora.n; i++)
-        json_add(&list, json_sprintf("lora=%s", r->args->model.lora.items[i]));
+    json_t *list = methods_json(s);
+    plain_settings(s, &plain);
+    if (s->kv_type != plain.kv_type)
+        json_add(&list, json_sprintf("cache-type=%s", kv_name(s->kv_type)));
+    for (int i = 0; i < a->model.lora.n; i++)
+        json_add(&list, json_sprintf("lora=%s", a->model.lora.items[i]));
     return list;
 }
 
@@ -159,9 +154,10 @@ static int print_json(const struct damage_run *r, double ms)
 {
     const struct eval_damage *d = &r->damage;
     const struct eval_windows *w = &r->settings.windows;
-    json_t *v = json_pack("{s:s, s:o, s:f, s:f, s:I, s:I}", "model", r->variant.path.data, "variant",
-                          variant_json(r), "ppl", d->ppl_variant.value, "nll", log(d->ppl_variant.value),
-                          "n_scored", (json_int_t)d->n, "n_tokens", (json_int_t)r->ids.n);
+    json_t *v =
+        json_pack("{s:s, s:o, s:f, s:f, s:I, s:I}", "model", r->variant.path.data, "variant",
+                  eval_variant_json(r->args, &r->variant.settings), "ppl", d->ppl_variant.value, "nll",
+                  log(d->ppl_variant.value), "n_scored", (json_int_t)d->n, "n_tokens", (json_int_t)r->ids.n);
     json_put(&v, "against", json_string(r->args->against ? r->against.path.data : "the plain engine"));
     json_put(&v, "convention",
              json_pack("{s:i, s:i, s:i, s:i, s:s}", "context", (int)w->n_ctx, "stride", (int)w->stride,
@@ -192,7 +188,7 @@ static int print_table(const struct damage_run *r, double ms)
 {
     const struct eval_damage *d = &r->damage;
     const struct eval_windows *w = &r->settings.windows;
-    json_t *variant = variant_json(r);
+    json_t *variant = eval_variant_json(r->args, &r->variant.settings);
     printf("variant     ");
     for (size_t i = 0; i < json_array_size(variant); i++)
         printf(" %s", json_string_value(json_array_get(variant, i)));

@@ -69,6 +69,16 @@ double eval_mcnemar(int64_t b, int64_t c)
     return fmin(1, 2 * sum);
 }
 
+struct eval_interval eval_wilson(int64_t k, int64_t n)
+{
+    const double z = 1.959963984540054, p = (double)k / (double)n, d = 1 + z * z / (double)n;
+    const double mid = (p + z * z / (2 * (double)n)) / d;
+    const double half = z / d * sqrt(p * (1 - p) / (double)n + z * z / (4 * (double)n * (double)n));
+    if (n < 1)
+        return (struct eval_interval){NAN, NAN, NAN};
+    return (struct eval_interval){p, fmax(0, mid - half), fmin(1, mid + half)};
+}
+
 void eval_holm(double *p, int32_t n)
 {
     /* The rank of p[i], ties by place; n is small. */

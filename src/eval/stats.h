@@ -44,7 +44,10 @@ double eval_tail(int32_t m);
 /* McNemar's exact test: of b + c pairs that differ, b one way; the two-sided p-value of a fair coin. */
 double eval_mcnemar(int64_t b, int64_t c);
 
-/* Holm's step-down correction (1979) of n p-values, in place. */
+/* Wilson's score interval of a share, k of n; lo and hi are NaN when n < 1. */
+struct eval_interval eval_wilson(int64_t k, int64_t n);
+
+/* Holm's step-down correction (1979) of n p-values, in place; of at most 64. */
 void eval_holm(double *p, int32_t n);
 
 /* At most this share of all units exceeds the largest of m, with 95 % confidence (0.05 = (1 - share)^m). */
