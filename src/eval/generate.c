@@ -5,6 +5,8 @@
 #include "text/detok.h"
 #include <string.h>
 
+#define RETOKENIZED 8 /* more tokens that an answer may take when it is read again as text */
+
 struct slot { /* one conversation under way */
     bool busy;
     struct eval_answered a;
@@ -69,7 +71,7 @@ int64_t eval_item_tokens(const struct prompter *p, const struct vocab *v, const 
     json_t *messages = json_array();
     for (int32_t i = 0; i < item->n_turns && !st; i++) {
         const struct buf *t = &item->turns[i];
-        n += item->max_new[i];
+        n += item->max_new[i] + (i > 0 ? RETOKENIZED : 0);
         if (!p)
             st = vocab_encode(v, t->data, t->len, i == 0 ? VOCAB_BOS : VOCAB_NO_PREFIX, &ids, err);
         else if (!(st = say(messages, "user", t->data, t->len, err)) && i + 1 < item->n_turns)
