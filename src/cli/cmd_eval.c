@@ -49,6 +49,8 @@ static const struct option_def task_defs[] = {
     {"parallel", NULL, OPT_INT, AT(parallel), 0, 256, "0", "N", "items answered at once; 0: up to 8"},
     {"python", NULL, OPT_STRING, AT(python), 0, 0, "python3", "FILE",
      "runs humaneval's programs, in a sandbox"},
+    {"blind", NULL, OPT_FLAG, AT(blind), 0, 0, NULL, NULL,
+     "methods learn of the question only after they have dealt with the text before it"},
     {"raw", NULL, OPT_FLAG, AT(raw), 0, 0, NULL, NULL, "complete prompts, without the chat template"},
 };
 

@@ -23,7 +23,7 @@ struct eval_args {
     const char *task, *length, *log, *python;
     struct option_list data;
     int32_t limit, parallel;
-    bool raw;
+    bool raw, blind;
     struct ui ui;
     struct model_args model;
 };

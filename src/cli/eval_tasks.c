@@ -290,9 +290,9 @@ static hasten_status open_run(struct task_run *r, struct hasten_engine_settings 
 
 static json_t *header_json(const struct task_run *r)
 {
-    return json_pack("{s:i, s:s, s:o, s:I, s:b}", "hasten_eval", 1, "model", r->session.path.data, "variant",
-                     eval_variant_json(r->args, &r->session.settings), "seed", (json_int_t)r->args->seed,
-                     "raw", r->prompter == NULL);
+    return json_pack("{s:i, s:s, s:o, s:I, s:b, s:b}", "hasten_eval", 1, "model", r->session.path.data,
+                     "variant", eval_variant_json(r->args, &r->session.settings), "seed",
+                     (json_int_t)r->args->seed, "raw", r->prompter == NULL, "blind", r->args->blind);
 }
 
 static hasten_status write_line(struct task_run *r, const json_t *v, struct hasten_error *err)
@@ -464,6 +464,7 @@ static hasten_status run_items(struct task_run *r, struct hasten_error *err)
     const struct eval_generator g = {.engine = r->session.engine,
                                      .n_parallel = r->n_parallel,
                                      .n_batch = r->session.settings.n_batch,
+                                     .blind = r->args->blind,
                                      .prompter = r->prompter,
                                      .next = next_item,
                                      .done = take_answered,

@@ -85,6 +85,25 @@ int64_t eval_item_tokens(const struct prompter *p, const struct vocab *v, const 
     return st ? -1 : n;
 }
 
+/* Tokens of the path that a question does not change: what is the same when the turn ends with its context. */
+static hasten_status count_context(const struct batch *b, const struct slot *s, int32_t *n,
+                                   struct hasten_error *err)
+{
+    const struct buf *t = &s->a.item.turns[0];
+    struct tokens other = {0};
+    json_t *messages = json_array();
+    hasten_status st = messages ? HASTEN_OK : eval_no_memory(err);
+    if (!st && !b->g->prompter)
+        st = vocab_encode(b->vocab, t->data, s->a.item.context, VOCAB_BOS, &other, err);
+    else if (!st && !(st = say(messages, "user", t->data, s->a.item.context, err)))
+        st = encode(b->g->prompter, messages, &other, err);
+    for (*n = 0; *n < other.n && *n < s->path.n && other.ids[*n] == s->path.ids[*n];)
+        ++*n;
+    tokens_free(&other);
+    json_decref(messages);
+    return st;
+}
+
 /* The next user message is part of the path; the sequence keeps what it holds of it. */
 static hasten_status begin_turn(struct batch *b, struct slot *s, struct hasten_error *err)
 {
@@ -109,8 +128,11 @@ static hasten_status begin_turn(struct batch *b, struct slot *s, struct hasten_e
         keep++;
     if (!st)
         st = hasten_seq_truncate(s->seq, keep, err);
+    int32_t prompt = (int32_t)s->path.n;
+    if (!st && b->g->blind && s->turn == 0 && item->context > 0)
+        st = count_context(b, s, &prompt, err);
     if (!st)
-        st = hasten_seq_announce(s->seq, (int32_t)s->path.n, err);
+        st = hasten_seq_announce(s->seq, prompt, err);
     struct gguf_str stops[8] = {{0}};
     const int32_t n_stops = item->n_stops < 8 ? item->n_stops : 8;
     for (int32_t i = 0; i < n_stops; i++)

@@ -19,9 +19,10 @@ struct eval_answered { /* an item that is through */
 };
 
 struct eval_generator {
-    struct hasten_engine *engine;    /* without an open sequence */
-    int32_t n_parallel;              /* sequences to use; the engine's n_seq_max at most */
-    int32_t n_batch;                 /* rows of a step */
+    struct hasten_engine *engine; /* without an open sequence */
+    int32_t n_parallel;           /* sequences to use; the engine's n_seq_max at most */
+    int32_t n_batch;              /* rows of a step */
+    bool blind; /* methods are told that a prompt ends where the question begins (eval_item.context) */
     const struct prompter *prompter; /* NULL: raw, turns are appended as they stand */
     /* Fills *item and *tag with the next item (true), or there is none (false; *st may be an error). */
     bool (*next)(void *ctx, struct eval_item *item, int64_t *tag, hasten_status *st,

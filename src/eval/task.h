@@ -19,6 +19,7 @@ struct eval_item {   /* zero-initialise; eval_item_clear */
     int32_t n_turns; /* user messages, answered one after another in one conversation */
     struct buf turns
         [EVAL_MAX_TURNS]; /* with settings.raw: text to be continued, turns > 0 behind the answer before */
+    size_t context;       /* bytes of turns[0] before its question; 0: they are not apart */
     int32_t max_new[EVAL_MAX_TURNS]; /* tokens of an answer at most */
     const char *const *stops;        /* [n_stops] static: an answer ends before one of these */
     int32_t n_stops;

@@ -162,6 +162,7 @@ static hasten_status niah_build(void *ctx, int32_t k, struct eval_item *item, st
         "at its end.\n\n",
         what);
     bad |= put_text(it, k, t);
+    item->context = t->len;
     bad |= v->n_values > 1 ? buf_printf(t, "\n\nWhat are all %d secret %ss of the ", (int)v->n_values, what)
            : v->n_queries > 1 ? buf_printf(t, "\n\nWhat are the secret %ss of the ", what)
                               : buf_printf(t, "\n\nWhat is the secret %s of the ", what);

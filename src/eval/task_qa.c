@@ -172,6 +172,7 @@ static hasten_status qa_build(void *ctx, int32_t k, struct eval_item *item, stru
     hasten_status st = it->q->two_facts ? build_facts(it, k, t, err) : build_book(it, k, t, err);
     if (st)
         return st;
+    item->context = t->len;
     int bad = it->q->two_facts
                   ? buf_printf(t, "\n\nQuestion: In which town does the person live who keeps the %s?",
                                eval_noun(it->thing[0]))

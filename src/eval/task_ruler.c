@@ -82,10 +82,11 @@ static hasten_status build_tracking(void *ctx, int32_t k, struct eval_item *item
     }
     struct buf *t = &item->turns[0];
     int bad =
-        buf_puts(
-            t, "Variables are set in the following text, some to a number, some to another variable. Follow "
-               "them.\n\n") ||
-        eval_haystack(NULL, it->index % 5, k, needle, CHAIN, t) ||
+        buf_puts(t, "Variables are set in the following text, some to a number, some to another variable. "
+                    "Follow them.\n\n");
+    bad |= eval_haystack(NULL, it->index % 5, k, needle, CHAIN, t);
+    item->context = t->len;
+    bad |=
         buf_printf(t,
                    "\n\nWhich %d variables have the value %d, directly or through others? Answer with their "
                    "names alone.%s",
@@ -139,6 +140,7 @@ static hasten_status build_common(void *ctx, int32_t more, struct eval_item *ite
             list[at++] = w;
     hasten_status st = put_words(it, list, n, true, t, spell_common, err);
     mem_free(list);
+    item->context = t->len;
     if (!st && buf_printf(t, "\nWhich %d words come most often in this list? Answer with the words alone.%s",
                           N_COMMON, it->r->s.raw ? "\nAnswer:" : ""))
         st = eval_no_memory(err);
@@ -164,7 +166,7 @@ static hasten_status build_frequent(void *ctx, int32_t k, struct eval_item *item
 {
     const struct ruler_item *it = ctx;
     struct buf *t = &item->turns[0];
-    const int32_t n = k + 14; /* the three differ in number: 8, 2, 1 at least */
+    const int32_t n = k + 40; /* the three and the fourth differ in number: 24, 6, 2, 1 at least */
     int32_t *list = mem_array((size_t)n, sizeof *list), at = 0;
     if (!list ||
         buf_puts(
@@ -180,6 +182,7 @@ static hasten_status build_frequent(void *ctx, int32_t k, struct eval_item *item
     }
     hasten_status st = put_words(it, list, n, false, t, spell_coded, err);
     mem_free(list);
+    item->context = t->len;
     if (!st &&
         buf_printf(t, "\n\nWhich %d words come most often in this text? Answer with the words alone.%s",
                    N_FREQUENT, it->r->s.raw ? "\nAnswer:" : ""))

@@ -135,6 +135,19 @@ class Tasks(unittest.TestCase):
         self.assertEqual(*answers)
         self.assertEqual(len(answers[0]), 12)
 
+    def test_blind_moves_the_prompt_end_alone(self):
+        """Without methods it changes nothing; with one that spares prompts, the question is no longer spared."""
+        answers = {}
+        for method in ([], ["--attend", "window:recent=64,phase=decode"]):
+            for blind in ([], ["--blind"]):
+                log = WORK / "blind.jsonl"
+                log.unlink(missing_ok=True)
+                run(WORK / "llama.gguf", "--task", "needle,vt,qa_2", "--length", 1200, "--limit", 2, "--log", log, *method, *blind)
+                answers[len(method), len(blind)] = sorted(log.read_text().splitlines()[1:])
+        self.assertEqual(answers[0, 0], answers[0, 1])
+        self.assertNotEqual(answers[2, 0], answers[2, 1])
+        self.assertNotEqual(answers[0, 0], answers[2, 0])
+
     def test_ruler_is_thirteen_tasks(self):
         r = result("script:hash=3", "--task", "ruler,needle", "--length", "2048,2500", "--limit", 1)
         self.assertEqual(len(r["tasks"]), 2 * 14)
