@@ -5,14 +5,16 @@
 #   make deep DATA=DIR         the long tests and fuzzing, resumable; DEEP_SHARDS=i/n, ONLY=PATTERN
 #   make bench                 speed beside the peers that are built, docs/performance.md; about an hour with two
 #                              peers; BENCH="--models smollm2 --pairs 1 --no-neighbour" for less
+#   make receipts TEXT=FILE    gain and damage of each method on RECEIPT_MODELS, docs/receipts.md; 10 minutes a model
 #   make man                   man pages into build/release/man; `make install` installs them and completions
 #   make build lint format fuzz install fresh-root
 
 PREFIX ?= /usr/local
 ONLY ?= .
+RECEIPT_MODELS ?= smollm2 qwen-0.5b qwen-1.5b
 BENCH_MODELS ?= smollm2 gemma3-270m qwen-0.5b qwen-1.5b
 
-.PHONY: build man demo check deep bench install fresh-root format lint fuzz
+.PHONY: build man demo check deep bench receipts install fresh-root format lint fuzz
 
 build:
 	@scripts/deps
@@ -34,6 +36,9 @@ deep:
 bench: build
 	@scripts/models $(BENCH_MODELS) >/dev/null
 	@bench/run.py $(BENCH)
+
+receipts: build
+	@for model in $(RECEIPT_MODELS); do bench/receipts.py --model $$model --text "$(TEXT)" || exit; done
 
 install: build
 	@cmake --install build/release --prefix "$(PREFIX)"
