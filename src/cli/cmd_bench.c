@@ -118,7 +118,7 @@ int cmd_bench(const struct command *c, int argc, char **argv)
                                      .dst = &a,
                                      .exclusive = "roofline kernels breakdown"},
                                     model_group(&a.model),
-                                    methods_group(&a.model.methods)};
+                                    methods_group(&a.model.methods, false)};
     struct option_positionals pos;
     int rc = command_parse(c, &a.ui, groups, 4, 1, argc, argv, &pos);
     if (rc >= 0)

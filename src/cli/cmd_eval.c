@@ -165,7 +165,7 @@ int cmd_eval(const struct command *c, int argc, char **argv)
                                                             .n = sizeof task_defs / sizeof *task_defs,
                                                             .dst = &a},
                                             [GROUP_MODEL] = model_group(&a.model),
-                                            [GROUP_METHODS] = methods_group(&a.model.methods)};
+                                            [GROUP_METHODS] = methods_group(&a.model.methods, false)};
     struct option_positionals pos;
     int rc = command_parse(c, &a.ui, groups, N_GROUPS, 2, argc, argv, &pos);
     if (rc >= 0)

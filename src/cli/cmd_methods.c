@@ -26,6 +26,7 @@ static const struct {
               {METHOD_NO_FORK, "no_fork", "cannot be forked"},
               {METHOD_NO_TRUNCATE, "no_truncate", "cannot be cut back"},
               {METHOD_NO_SAVE, "no_save", "cannot be saved"},
+              {METHOD_BRANCHES, "branches", "forks a sequence for a moment: one more must have room"},
               {METHOD_FOR_TESTS, "for_tests", "for comparison, not for work"}};
 #define N_OF(a) ((int)(sizeof(a) / sizeof *(a)))
 
@@ -80,7 +81,7 @@ static void put_page(const struct method *m, bool markdown, struct buf *out)
     const char *item = markdown ? "- " : "";
     buf_printf(out, markdown ? "# `%s`\n%s.\n\n" : "%s: %s\n\n", m->name, m->title);
     buf_printf(out, "%sStage: %s, %s. `--%s %s`\n", item, method_stage_name(m->stage),
-               method_stage_title(m->stage), method_stage_name(m->stage), m->name);
+               method_stage_title(m->stage), method_stage_option(m->stage), m->name);
     buf_printf(out, "%sGuarantee: %s: %s.\n", item, method_guarantee_name(m->guarantee), m->exact_to);
     buf_printf(out, "%sSource: %s.\n", item, m->paper);
     if (m->role)
@@ -94,7 +95,7 @@ static void put_page(const struct method *m, bool markdown, struct buf *out)
         if (m->traits & traits[i].bit)
             buf_printf(out, "%sIt %s.\n", item, traits[i].text);
     for (int32_t i = 0; i < m->n_conflicts; i++)
-        buf_printf(out, "%sNot with --%s%s%s: %s.\n", item, method_stage_name(m->conflicts[i].stage),
+        buf_printf(out, "%sNot with --%s%s%s: %s.\n", item, method_stage_option(m->conflicts[i].stage),
                    m->conflicts[i].name ? " " : "", m->conflicts[i].name ? m->conflicts[i].name : "",
                    m->conflicts[i].why);
     put_knobs(m, markdown, out);

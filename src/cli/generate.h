@@ -2,9 +2,7 @@
 #ifndef HASTEN_CLI_GENERATE_H
 #define HASTEN_CLI_GENERATE_H
 #include "cli/session.h"
-#include "sample/grammar.h"
-#include "sample/sampler.h"
-#include "text/detok.h"
+#include "run/run.h"
 
 /* Options of the group "Sampling:". NaN and -1 mean: not given. */
 struct sample_args {
@@ -19,50 +17,14 @@ struct sample_args {
 void sample_args_init(struct sample_args *a);
 struct option_group sample_group(struct sample_args *a);
 
-/* The law for one run: options, else the file's general.sampling.*, else the defaults; bias with the end
- * tokens forbidden by --ignore-eos; a seed from the system when none was given. Zero-initialise. */
-struct sampling {
-    struct sampler *sampler;
-    struct sampler_memory *memory; /* of the session's sequence; NULL without mirostat */
-    struct sampler_settings settings;
-    struct logit_bias *bias;
-    uint8_t *breakers; /* [n_vocab], NULL without DRY */
-    struct gguf_str *stops;
-    int n_stops;
-    int32_t n_predict; /* -1: no bound */
-    bool logprobs;
-    struct grammar *grammar; /* NULL: anything may be said */
-    struct token_trie *trie; /* these three: NULL without a grammar */
-    struct grammar_masks *masks;
-    uint64_t *mask; /* room for one */
-};
 /* Compiles the grammar that the options name, before a model is opened: out->grammar. */
 hasten_status sampling_take_grammar(const struct sample_args *a, struct sampling *out,
                                     struct hasten_error *err);
+/* The law for one run: options, else the file's general.sampling.*, else the defaults; bias with the end
+ * tokens forbidden by --ignore-eos; a seed from the system when none was given. Zero-initialise *out. */
 hasten_status sampling_open(const struct sample_args *a, const struct option_group *g,
                             const struct session *s, struct sampling *out, struct hasten_error *err);
 void sampling_close(struct sampling *s);
-
-enum finish {
-    FINISH_STOP,
-    FINISH_LENGTH,
-    FINISH_INTERRUPTED,
-    FINISH_GRAMMAR /* the text is not complete, and the grammar allows no token of the vocabulary */
-};
-
-struct answer { /* zero-initialise */
-    struct buf text;
-    struct tokens ids; /* generated; the token that ended the turn is not among them */
-    enum finish finish;
-    bool by_stop_string;
-    int32_t prompt_n, cached_n, predicted_n; /* predicted_n counts the ending token too */
-    double prompt_ms, predicted_ms;
-    struct token_logprob *chosen, *top; /* with logprobs: [ids.n], [ids.n × n_logprobs] */
-    int64_t cap_logprobs;
-};
-void answer_free(struct answer *a);
-
-typedef int (*answer_fn)(void *ctx, const char *bytes, size_t len); /* non-zero: the reader is gone */
 
 /* ids[n]: the whole prompt. The sequence keeps its longest common prefix with them. show: NULL, or gets the
  * text as it comes. Ctrl-C (interrupt.c) ends the answer with FINISH_INTERRUPTED. */

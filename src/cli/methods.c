@@ -3,27 +3,42 @@
 #include <jansson.h>
 #include <string.h>
 
-/* Stages that an engine drives on its own; the others have their options where their drivers are. */
+/* Stages that an engine drives on its own, then those of the loop of an answer. */
 #define STAGE_OPTION(name, stage, help)                                                                      \
     {                                                                                                        \
         name, NULL, OPT_LIST, offsetof(struct method_args, spec) + (stage) * sizeof(struct option_list), 0,  \
             0, NULL, "NAME[:KNOB=V,...]", help                                                               \
     }
 
+#define N_ANSWERS 2
 static const struct option_def method_defs[] = {
     STAGE_OPTION("weights", STAGE_WEIGHTS, "what matrices are made of: requant:type=q4_0,tensors=ffn"),
     STAGE_OPTION("depth", STAGE_DEPTH, "which layers a row runs through: drop:layers=10-13"),
     STAGE_OPTION("cache", STAGE_CACHE, "what the cache keeps: keydiff:keep=0.5"),
     STAGE_OPTION("attend", STAGE_ATTEND,
                  "what of the cache a query reads: quest:budget=0.125 (hasten methods)"),
+    STAGE_OPTION("draft", STAGE_DRAFT, "who proposes tokens that one pass then checks: lookup:gamma=10"),
+    STAGE_OPTION("stop-when", STAGE_STOP, "when it is enough, beside --stop: budget:max=512"),
 };
 
-struct option_group methods_group(struct method_args *args)
+struct option_group methods_group(struct method_args *args, bool answers)
 {
     return (struct option_group){.title = "Methods:",
                                  .defs = method_defs,
-                                 .n = (int)(sizeof method_defs / sizeof *method_defs),
+                                 .n = (int)(sizeof method_defs / sizeof *method_defs) -
+                                      (answers ? 0 : N_ANSWERS),
                                  .dst = args};
+}
+
+static bool forks(enum method_stage stage, const char *spec)
+{
+    struct method_use u;
+    struct hasten_error err;
+    if (method_parse(stage, spec, &u, &err))
+        return false; /* the engine will say it */
+    const bool yes = u.m->traits & METHOD_BRANCHES;
+    method_use_close(&u);
+    return yes;
 }
 
 hasten_status methods_settings(struct method_args *args, struct hasten_engine_settings *s,
@@ -31,13 +46,16 @@ hasten_status methods_settings(struct method_args *args, struct hasten_engine_se
 {
     s->methods = args->use;
     s->n_methods = 0;
+    bool branches = false;
     for (int stage = 0; stage < METHOD_STAGES; stage++)
         for (int i = 0; i < args->spec[stage].n; i++) {
             if (s->n_methods == METHOD_ARGS_MAX)
                 return error_set(err, HASTEN_ERR_USAGE, "methods: more than %d are given", METHOD_ARGS_MAX);
+            branches |= forks((enum method_stage)stage, args->spec[stage].items[i]);
             args->use[s->n_methods++] = (struct hasten_method_use){
                 method_stage_name((enum method_stage)stage), args->spec[stage].items[i], NULL};
         }
+    s->n_seq_max += branches;
     return HASTEN_OK;
 }
 

@@ -1,4 +1,5 @@
-/* The options --weights, --depth, --attend, --cache: methods of the engine's stages, repeated to stack. */
+/* The options that choose methods, repeated to stack: --weights, --depth, --attend, --cache of what any step does; --draft
+ * and --stop-when where answers are made. */
 #ifndef HASTEN_CLI_METHODS_H
 #define HASTEN_CLI_METHODS_H
 #include "cli/cli.h"
@@ -10,9 +11,10 @@ struct method_args {
     struct hasten_method_use use[METHOD_ARGS_MAX]; /* what methods_settings makes of them */
 };
 
-/* The group "Methods:". Initialise args with zeros. */
-struct option_group methods_group(struct method_args *args);
-/* Sets s->methods: by stage, within a stage in the order given. They point into args. */
+/* The group "Methods:"; answers: with those of the loop of an answer. Initialise args with zeros. */
+struct option_group methods_group(struct method_args *args, bool answers);
+/* Sets s->methods: by stage, within a stage in the order given. They point into args. A method that forks sequences for
+ * a moment gets room for one more: s->n_seq_max is raised. */
 hasten_status methods_settings(struct method_args *args, struct hasten_engine_settings *s,
                                struct hasten_error *err);
 /* ["attend quest:budget=0.125,..."]: what a program asked for, each with all its knobs. NULL when out of memory. */

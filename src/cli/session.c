@@ -251,6 +251,7 @@ hasten_status session_has_weights(const struct session *s, const char *what, str
 
 void session_close(struct session *s)
 {
+    speculation_close(s->drafts);
     hasten_seq_close(s->seq);
     hasten_engine_close(s->engine);
     hasten_model_close(s->model);

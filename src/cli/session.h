@@ -6,6 +6,7 @@
 #include "cli/cli.h"
 #include "cli/methods.h"
 #include "model/loaded.h"
+#include "run/run.h"
 
 struct model_args {
     const char *model;
@@ -53,6 +54,7 @@ struct session {
     const struct gguf *gguf;   /* of the model */
     const struct vocab *vocab; /* of the model */
     struct hasten_engine_settings settings;
+    struct speculation *drafts; /* of seq; made with its first answer */
 };
 /* Threads for -t asked: 0 and more than may run at once give the CPUs allowed, the latter with a note (ui: NULL or
  * where to). More threads than CPUs are never faster. */

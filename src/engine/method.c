@@ -51,6 +51,11 @@ const char *method_stage_name(enum method_stage s)
     return stages[s].name;
 }
 
+const char *method_stage_option(enum method_stage s)
+{
+    return s == STAGE_STOP ? "stop-when" : stages[s].name;
+}
+
 const char *method_stage_title(enum method_stage s)
 {
     return stages[s].title;
@@ -82,13 +87,13 @@ const struct method *method_find(enum method_stage stage, const char *name, stru
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (!near && strcmp(all[i]->name, name) == 0) {
             error_set(err, HASTEN_ERR_USAGE, "--%s: unknown method '%s' (it is one of --%s)",
-                      stages[stage].name, name, stages[all[i]->stage].name);
+                      method_stage_option(stage), name, method_stage_option(all[i]->stage));
             return NULL;
         }
     error_set(err, HASTEN_ERR_USAGE,
               near ? "--%s: unknown method '%s' (did you mean %s?)"
                    : "--%s: unknown method '%s' (hasten methods lists them)",
-              stages[stage].name, name, near);
+              method_stage_option(stage), name, near);
     return NULL;
 }
 
@@ -197,7 +202,7 @@ static const struct knob *find_knob(const struct method *m, const char *name, st
         names[i] = m->knobs[i].name;
     }
     const char *near = nearest_word(name, names, m->n_knobs);
-    const char *stage = stages[m->stage].name;
+    const char *stage = method_stage_option(m->stage);
     if (near)
         error_set(err, HASTEN_ERR_USAGE, "--%s %s: unknown knob '%s' (did you mean %s?)", stage, m->name,
                   name, near);
@@ -211,7 +216,7 @@ static const struct knob *find_knob(const struct method *m, const char *name, st
 static hasten_status take_pair(struct method_use *u, char *text, uint64_t *given, struct hasten_error *err)
 {
     const struct method *m = u->m;
-    const char *stage = stages[m->stage].name;
+    const char *stage = method_stage_option(m->stage);
     char *equals = strchr(text, '=');
     if (!equals)
         return error_set(err, HASTEN_ERR_USAGE, "--%s %s: found '%s' (expected key=value)", stage, m->name,
@@ -238,7 +243,8 @@ hasten_status method_parse_knobs(const struct method *m, const char *values, str
                                .knobs = mem_calloc(1, m->knobs_bytes ? m->knobs_bytes : 1),
                                .texts = mem_strndup(values, strlen(values))};
     if (!out->knobs || !out->texts)
-        st = error_set(err, HASTEN_ERR_MEMORY, "--%s %s: out of memory", stages[m->stage].name, m->name);
+        st = error_set(err, HASTEN_ERR_MEMORY, "--%s %s: out of memory", method_stage_option(m->stage),
+                       m->name);
     for (int32_t i = 0; i < m->n_knobs && !st; i++)
         if (m->knobs[i].value)
             st = set_knob(&m->knobs[i], m->knobs[i].value, out->knobs, err);
@@ -264,7 +270,7 @@ hasten_status method_parse(enum method_stage stage, const char *spec, struct met
     *out = (struct method_use){0};
     if (n == 0 || n >= sizeof name)
         return error_set(err, HASTEN_ERR_USAGE, "--%s: found '%s' (expected NAME or NAME:key=value,...)",
-                         stages[stage].name, spec);
+                         method_stage_option(stage), spec);
     memcpy(name, spec, n);
     name[n] = 0;
     const struct method *m = method_find(stage, name, err);

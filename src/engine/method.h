@@ -6,8 +6,9 @@
  * A method touches the engine only through what is declared here and in the header of its stage:
  *     weights  weights.h   what a matrix is made of         attend  attend.h   what a query reads of the cache
  *     depth    depth.h     which layers a row runs through  cache   cache.h    what the cache keeps, in which form
- * Stages that the engine does not drive (store, draft, sample, context, stop, schedule, decide, modality) have their
- * headers where their driver is.
+ *     draft    draft.h     who proposes tokens              stop    stop.h     when it is enough
+ * The last two are driven by the loop of an answer (src/run/), out of the engine's set of methods; so their states, too,
+ * live, fork and are cut with the sequence. A step alone (hasten_step) never calls them.
  *
  * State. A method has one state for the engine (attach) and one for each sequence. The latter is *flat*: seq_bytes of
  * memory that the engine owns, set to zero when a sequence opens, holding no pointers; so a fork copies it, a snapshot
@@ -41,8 +42,9 @@ enum method_stage {
     STAGE_MODALITY,
     METHOD_STAGES
 };
-const char *method_stage_name(enum method_stage s);  /* "weights": the folder, and the option --weights */
-const char *method_stage_title(enum method_stage s); /* one line for help */
+const char *method_stage_name(enum method_stage s);   /* "weights": the folder, and the stage in specs */
+const char *method_stage_option(enum method_stage s); /* the same, but "stop-when": --stop is a stop string */
+const char *method_stage_title(enum method_stage s);  /* one line for help */
 
 enum method_guarantee {
     METHOD_EXACT,              /* the same bits */
@@ -103,6 +105,7 @@ struct method_site {
 #define METHOD_NO_TRUNCATE 16u
 #define METHOD_NO_SAVE 32u
 #define METHOD_FOR_TESTS 64u /* oracle, adversary: not to be used for work */
+#define METHOD_BRANCHES 128u /* forks a sequence for a moment: needs room for one more than are in use */
 
 /* Needs, which the set checks against the model. */
 #define METHOD_NEEDS_DECODER 1u /* logits and a cache: no encoders, no scripted models */
@@ -157,7 +160,7 @@ struct method {
     const struct cache_ops *cache;
     const struct depth_ops *depth;
     const struct weights_ops *weights;
-    const void *hosted; /* of a stage that the engine does not drive: a table of its driver's type */
+    const void *hosted; /* of a stage that the engine does not drive: struct draft_ops, struct stop_ops */
 };
 
 /* All methods, by stage, then in the order of methods.def. */

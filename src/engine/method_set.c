@@ -29,7 +29,7 @@ static hasten_status parse_one(const struct hasten_method_use *asked, struct met
 static hasten_status check_needs(const struct method_site *site, const struct method *m,
                                  struct hasten_error *err)
 {
-    const char *stage = method_stage_name(m->stage);
+    const char *stage = method_stage_option(m->stage);
     if (m->needs & METHOD_NEEDS_DECODER && (site->desc->encoder || site->model->script))
         return error_set(err, HASTEN_ERR_USAGE,
                          "--%s %s: needs a model with a cache of keys and values (found %s)", stage, m->name,
@@ -38,6 +38,10 @@ static hasten_status check_needs(const struct method_site *site, const struct me
         return error_set(err, HASTEN_ERR_USAGE,
                          "--%s %s: not with a model that rotates long sequences anew (LongRoPE)", stage,
                          m->name);
+    if (m->traits & METHOD_BRANCHES && site->settings->n_seq_max < 2)
+        return error_set(err, HASTEN_ERR_USAGE,
+                         "--%s %s: forks sequences: n_seq_max: found %d (expected at least 2)", stage,
+                         m->name, (int)site->settings->n_seq_max);
     bool global = false;
     for (int32_t i = 0; i < site->desc->n_layer; i++)
         global |= site->desc->layers[i].window == 0;
@@ -58,7 +62,7 @@ static hasten_status check_layers(const struct method_site *site, const struct m
         for (int32_t i = site->desc->n_layer; i < LIMIT_LAYERS; i++)
             if (layer_set_has(set, i))
                 return error_set(err, HASTEN_ERR_USAGE, "--%s %s:%s: found layer %d (expected 0 to %d)",
-                                 method_stage_name(u->m->stage), u->m->name, u->m->knobs[k].name, (int)i,
+                                 method_stage_option(u->m->stage), u->m->name, u->m->knobs[k].name, (int)i,
                                  (int)site->desc->n_layer - 1);
     }
     return HASTEN_OK;
@@ -70,7 +74,7 @@ static hasten_status check_pair(const struct method *a, const struct method *b, 
     if (!why)
         return HASTEN_OK;
     return error_set(err, HASTEN_ERR_USAGE, "--%s %s and --%s %s cannot be used together: %s",
-                     method_stage_name(a->stage), a->name, method_stage_name(b->stage), b->name, why);
+                     method_stage_option(a->stage), a->name, method_stage_option(b->stage), b->name, why);
 }
 
 static hasten_status add(const struct method_site *site, const struct hasten_method_use *asked,

@@ -42,7 +42,8 @@ class Run(unittest.TestCase):
         for family in FAMILIES:
             r = run(family, "-n", 7, "--ignore-eos")
             self.assertEqual(set(r), {"text", "tokens", "finish_reason", "seed", "timings", "methods"})
-            self.assertEqual(set(r["timings"]), {"prompt_n", "prompt_ms", "predicted_n", "predicted_ms", "cached_n"})
+            self.assertEqual(set(r["timings"]), {"prompt_n", "prompt_ms", "predicted_n", "predicted_ms", "cached_n", "passes",
+                                               "drafted_n", "accepted_n", "injected_n"})
             self.assertEqual((len(r["tokens"]), r["finish_reason"], r["methods"]), (7, "length", []))
             self.assertEqual((r["timings"]["predicted_n"], r["timings"]["cached_n"]), (7, 0))
 

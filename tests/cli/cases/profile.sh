@@ -12,7 +12,7 @@ eval:
   ctx-size: 32
 END
 value() {
-    hasten config "$@" | sed -n 's/^  --\(temp\|stop\|n-predict\|ctx-size\|seed\|prompt\) */\1 /p'
+    hasten config "$@" | sed -n 's/^  --\(temp\|stop\|n-predict\|ctx-size\|seed\|prompt\)  */\1 /p'
 }
 value run --profile mine.yaml -s 9
 HASTEN_TEMP=0.25 HASTEN_PROFILE=mine.yaml value run

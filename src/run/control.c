@@ -1,0 +1,101 @@
+/* See control.h.
+ *
+ * Tokens of a step that proposes k of a class: 1 + sum over i <= k of the product of the chances of the first i (each
+ * given the one before, from counts that begin with what the drafter says of itself). Cost of a step of m rows: what was measured, between
+ * measurements a straight line, beyond them its last slope. A class that does not pay is tried again now and then with
+ * few tokens, so that a text which becomes predictable is noticed; that costs about 1 %, and so does the plain step that
+ * is put in between many others to know what they are compared with. */
+#include "run/control.h"
+
+#define PRIOR 3.0       /* counts that the first proposals of a class begin with */
+#define KEEP 0.98       /* of the counts, each time */
+#define GAIN 1.02       /* less is not worth it */
+#define RETRY 32        /* proposals let pass before one is tried */
+#define RETRY_TOKENS 3  /* with so many tokens */
+#define REFRESH 64      /* steps with proposals before a plain one is measured again */
+#define FIRST_SLOPE 0.1 /* of a plain step's cost for each row more, before anything is known */
+
+static int32_t class_of(float conf)
+{
+    const int32_t c = (int32_t)(conf * CONTROL_CLASSES);
+    return c < 0 || !(conf >= 0) ? 0 : c >= CONTROL_CLASSES ? CONTROL_CLASSES - 1 : c;
+}
+
+static int32_t place_of(int32_t i)
+{
+    return i < CONTROL_PLACES - 1 ? i : CONTROL_PLACES - 1;
+}
+
+static double chance(const struct draft_control *c, int32_t class, int32_t i)
+{
+    const int32_t p = place_of(i);
+    const double sure = 0.5 + 0.45 * class / (CONTROL_CLASSES - 1);
+    return (PRIOR * sure + c->stood[class][p]) / (PRIOR + c->checked[class][p]);
+}
+
+/* Cost of a step of m rows; 0: nothing is known. */
+static double cost_of(const struct draft_control *c, int32_t m)
+{
+    int32_t below = 0, above = 0, before = 0;
+    for (int32_t i = 1; i <= DRAFT_MAX + 1; i++) {
+        if (c->ms[i] <= 0)
+            continue;
+        if (i <= m) {
+            before = below;
+            below = i;
+        } else if (!above) {
+            above = i;
+        }
+    }
+    if (below == m)
+        return c->ms[m];
+    if (below && above)
+        return c->ms[below] + (c->ms[above] - c->ms[below]) * (m - below) / (above - below);
+    if (!below)
+        return above ? c->ms[above] : 0;
+    double slope =
+        before ? (c->ms[below] - c->ms[before]) / (below - before) : FIRST_SLOPE * c->ms[below] / below;
+    return c->ms[below] + (slope > 0 ? slope : 0) * (m - below);
+}
+
+int32_t control_choose(struct draft_control *c, int32_t n, float conf)
+{
+    const int32_t class = class_of(conf);
+    const double plain = cost_of(c, 1);
+    double reach = 1, tokens = 1, best = plain > 0 ? GAIN / plain : 0;
+    int32_t k = 0;
+    if (n < 1 || c->ms[1] <= 0 || c->since_plain >= REFRESH)
+        return 0;
+    for (int32_t i = 0; i < n; i++) {
+        reach *= chance(c, class, i);
+        tokens += reach;
+        const double speed = tokens / cost_of(c, i + 2);
+        if (speed > best) {
+            best = speed;
+            k = i + 1;
+        }
+    }
+    c->paused[class] = k ? 0 : c->paused[class] + 1;
+    if (c->paused[class] >= RETRY) {
+        c->paused[class] = 0;
+        k = n < RETRY_TOKENS ? n : RETRY_TOKENS;
+    }
+    return k;
+}
+
+void control_note(struct draft_control *c, int32_t n_due, int32_t n_drafts, float conf, int32_t n_checked,
+                  int32_t n_stood, double ms)
+{
+    const int32_t class = class_of(conf), rows = n_due + n_drafts;
+    c->since_plain = n_drafts ? c->since_plain + 1 : 0;
+    for (int32_t i = 0; i < n_checked; i++) {
+        double *checked = &c->checked[class][place_of(i)], *stood = &c->stood[class][place_of(i)];
+        *checked = KEEP * *checked + 1;
+        *stood = KEEP * *stood + (i < n_stood);
+    }
+    if (rows > DRAFT_MAX + 1)
+        return;
+    double *known = &c->ms[rows]; /* down faster than up: what disturbs a step makes it longer */
+    const double by = ms - *known;
+    *known = *known <= 0 ? ms : *known + (by < 0 ? 0.3 * by : 0.1 * (by < *known ? by : *known));
+}
