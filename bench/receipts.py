@@ -5,7 +5,8 @@ each in one JSON file, and the page docs/receipts.md of all of them.
     bench/receipts.py --model smollm2 --text FILE [--only WORDS] [--quick]     measure
     bench/receipts.py --render                                                 the page alone
 
---only "attend quest:budget=256" measures one; without it the list METHODS below. Files lie in docs/receipts/MODEL/."""
+--only "attend quest:budget=256" measures one; without it the list METHODS below. Files lie in docs/receipts/MODEL/ (docs/receipt.schema.json says their form), and
+once more where `hasten methods NAME` finds them."""
 
 import datetime
 import hashlib
@@ -81,6 +82,12 @@ def receipt(args, method, info, model_hash):
             "commands": [" ".join(c).replace(args.hasten, "hasten").replace(args.text, "TEXT") for c in (speed, damage)]}
 
 
+def own_folder():
+    """Where `hasten methods NAME` looks for the receipts of this machine."""
+    data = os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
+    return os.path.join(data, "hasten", "receipts")
+
+
 def name_of(method):
     return re.sub(r"[^a-z0-9_.]+", "-", method).strip("-") + ".json"
 
@@ -95,9 +102,11 @@ def measure(args):
     for method in [args.only] if args.only else METHODS:
         print(f"receipts: {method}", file=sys.stderr)
         r = receipt(args, method, info, model_hash)
-        with open(os.path.join(folder, name_of(method)), "w") as f:
-            json.dump(r, f, indent=1)
-            f.write("\n")
+        for place, name in ((folder, ""), (own_folder(), os.path.basename(args.model) + "-")):
+            os.makedirs(place, exist_ok=True)
+            with open(os.path.join(place, name + name_of(method)), "w") as f:
+                json.dump(r, f, indent=1)
+                f.write("\n")
 
 
 def verdict(r):

@@ -1,5 +1,6 @@
 /* `hasten methods`: the list of methods, and the page of one. Everything stands in the methods' own descriptions. */
 #include "cli/methods.h"
+#include "cli/receipts.h"
 #include <jansson.h>
 #include <string.h>
 
@@ -76,6 +77,17 @@ static void put_knobs(const struct method *m, bool markdown, struct buf *out)
     }
 }
 
+/* What was measured here (receipts.h). */
+static void put_receipts(const struct method *m, struct buf *out)
+{
+    json_t *list = receipts_of(m);
+    if (json_array_size(list))
+        buf_puts(out, "\nReceipts of this machine:\n");
+    for (size_t i = 0; i < json_array_size(list); i++)
+        receipt_line(json_array_get(list, i), out);
+    json_decref(list);
+}
+
 static void put_page(const struct method *m, bool markdown, struct buf *out)
 {
     const char *item = markdown ? "- " : "";
@@ -101,6 +113,8 @@ static void put_page(const struct method *m, bool markdown, struct buf *out)
     put_knobs(m, markdown, out);
     if (m->text)
         buf_printf(out, "\n%s\n", m->text);
+    if (!markdown)
+        put_receipts(m, out);
 }
 
 /* ---- JSON ----------------------------------------------------------------------------------------------------- */
@@ -137,6 +151,7 @@ static json_t *method_json(const struct method *m)
     json_put(&v, "needs", need);
     json_put(&v, "traits", trait);
     json_put(&v, "conflicts", not_with);
+    json_put(&v, "receipts", receipts_of(m));
     return v;
 }
 
