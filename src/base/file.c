@@ -99,8 +99,9 @@ static const char *remedy(int error)
 {
     switch (error) {
     case ENOENT:
-    case ENOTDIR:
         return " (expected an existing path)";
+    case ENOTDIR:
+        return " (expected a folder)";
     case EISDIR:
         return " (expected a file)";
     case EACCES:
@@ -391,9 +392,11 @@ static int by_bytes(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-hasten_status file_list(const char *path, struct file_names *out, struct hasten_error *err)
+static hasten_status list(const char *path, bool if_any, struct file_names *out, struct hasten_error *err)
 {
     DIR *d = op_begin() == FAIL ? NULL : opendir(path);
+    if (!d && if_any && errno == ENOENT)
+        return HASTEN_OK;
     if (!d)
         return fail(err, status_of_read(errno), "listing", path);
     int bad = 0;
@@ -408,6 +411,16 @@ hasten_status file_list(const char *path, struct file_names *out, struct hasten_
     if (out->n > 1)
         qsort(out->names, out->n, sizeof *out->names, by_bytes);
     return HASTEN_OK;
+}
+
+hasten_status file_list(const char *path, struct file_names *out, struct hasten_error *err)
+{
+    return list(path, false, out, err);
+}
+
+hasten_status file_list_if_any(const char *path, struct file_names *out, struct hasten_error *err)
+{
+    return list(path, true, out, err);
 }
 
 void file_names_free(struct file_names *f)
@@ -430,6 +443,12 @@ enum file_kind file_kind(const char *path)
     if (op_begin() == FAIL || stat(path, &st) != 0)
         return FILE_MISSING;
     return S_ISREG(st.st_mode) ? FILE_REGULAR : S_ISDIR(st.st_mode) ? FILE_FOLDER : FILE_OTHER;
+}
+
+uint64_t file_bytes(const char *path)
+{
+    struct stat st;
+    return op_begin() == FAIL || stat(path, &st) != 0 || !S_ISREG(st.st_mode) ? 0 : (uint64_t)st.st_size;
 }
 
 hasten_status file_space(const char *path, uint64_t *out, struct hasten_error *err)

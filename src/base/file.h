@@ -39,6 +39,8 @@ struct file_names { /* zero-initialise; file_names_free */
     size_t n, cap;
 };
 hasten_status file_list(const char *path, struct file_names *out, struct hasten_error *err);
+/* The same; a path where nothing is holds no names. */
+hasten_status file_list_if_any(const char *path, struct file_names *out, struct hasten_error *err);
 void file_names_free(struct file_names *f);
 int file_exists(const char *path);
 enum file_kind {
@@ -48,6 +50,7 @@ enum file_kind {
     FILE_OTHER /* a device, a pipe, a socket */
 };
 enum file_kind file_kind(const char *path); /* of what the path leads to, links followed */
+uint64_t file_bytes(const char *path); /* of a regular file, opened by nobody; 0: missing or another kind */
 /* Bytes that may still be written on the file system of the folder that path lies in. */
 hasten_status file_space(const char *path, uint64_t *out, struct hasten_error *err);
 /* Whether a file may be made in the folder that path lies in: HASTEN_ERR_FILE where it is missing, read-only or

@@ -4,6 +4,7 @@
  * brackets and strings. It does not interpret the document; users of it do. */
 #include "base/json.h"
 #include "base/limits.h"
+#include "base/mem.h"
 #include <stdbool.h>
 
 struct place {
@@ -60,8 +61,17 @@ static hasten_status parse(const char *what, const char *text, size_t len, size_
         return error_set(err, HASTEN_ERR_LIMIT, "%s: line %d, column %d: nested deeper than %d", what, p.line,
                          p.column, LIMIT_JSON_DEPTH);
     }
+    /* Where memory runs out in the middle of a token, jansson says that the text is wrong, or takes the token with a
+     * character less; the door knows better (when jansson allocates through it, as in the command). */
+    struct mem_stats before, after;
     json_error_t e;
+    mem_stats_get(&before);
     json_t *j = json_loadb(text, len, JSON_DECODE_ANY | JSON_ALLOW_NUL | flags, &e);
+    mem_stats_get(&after);
+    if (after.n_failed != before.n_failed) {
+        json_decref(j);
+        return error_set(err, HASTEN_ERR_MEMORY, "%s: no memory for %zu bytes of JSON", what, len);
+    }
     if (!j) {
         /* an allocation that fails before the first character leaves no text */
         if (json_error_code(&e) == json_error_out_of_memory || !e.text[0])

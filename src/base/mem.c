@@ -20,7 +20,7 @@ struct header { /* lies in the last bytes before the pointer handed out */
 };
 _Static_assert(sizeof(struct header) == 16, "the header must keep malloc's alignment");
 
-static _Atomic uint64_t live_bytes, peak_bytes, n_calls;
+static _Atomic uint64_t live_bytes, peak_bytes, n_calls, n_failed;
 static _Atomic uint64_t fail_n, fail_every, fail_calls, fail_count;
 
 /* ---- counting and fault injection ------------------------------------------------------------------------ */
@@ -38,6 +38,12 @@ static int attempt_fails(void)
         return 0;
     atomic_fetch_add_explicit(&fail_count, 1, memory_order_relaxed);
     return 1;
+}
+
+static void *failed(void)
+{
+    atomic_fetch_add_explicit(&n_failed, 1, memory_order_relaxed);
+    return NULL;
 }
 
 static void count_add(uint64_t bytes)
@@ -59,6 +65,7 @@ void mem_stats_get(struct mem_stats *out)
     out->live_bytes = atomic_load_explicit(&live_bytes, memory_order_relaxed);
     out->peak_bytes = atomic_load_explicit(&peak_bytes, memory_order_relaxed);
     out->n_calls = atomic_load_explicit(&n_calls, memory_order_relaxed);
+    out->n_failed = atomic_load_explicit(&n_failed, memory_order_relaxed);
 }
 
 void mem_fail_at(uint64_t n, uint64_t every)
@@ -95,9 +102,9 @@ static void *block_finish(void *base, size_t size_bytes, size_t offset)
 void *mem_alloc(size_t size_bytes)
 {
     if (attempt_fails() || size_bytes > PTRDIFF_MAX - sizeof(struct header))
-        return NULL;
+        return failed();
     void *base = malloc(size_bytes + sizeof(struct header));
-    return base ? block_finish(base, size_bytes, sizeof(struct header)) : NULL;
+    return base ? block_finish(base, size_bytes, sizeof(struct header)) : failed();
 }
 
 void *mem_calloc(size_t count, size_t size_bytes)
@@ -106,9 +113,9 @@ void *mem_calloc(size_t count, size_t size_bytes)
     int fails = attempt_fails();
     if (fails || __builtin_mul_overflow(count, size_bytes, &total) ||
         total > PTRDIFF_MAX - sizeof(struct header))
-        return NULL;
+        return failed();
     void *base = calloc(1, total + sizeof(struct header));
-    return base ? block_finish(base, total, sizeof(struct header)) : NULL;
+    return base ? block_finish(base, total, sizeof(struct header)) : failed();
 }
 
 void *mem_array(size_t count, size_t size_bytes)
@@ -123,9 +130,9 @@ void *mem_aligned(size_t size_bytes)
 {
     void *base;
     if (attempt_fails() || size_bytes > PTRDIFF_MAX - ALIGNED_TO)
-        return NULL;
+        return failed();
     if (posix_memalign(&base, ALIGNED_TO, size_bytes + ALIGNED_TO) != 0)
-        return NULL;
+        return failed();
     return block_finish(base, size_bytes, ALIGNED_TO);
 }
 
@@ -135,7 +142,7 @@ static void *realloc_aligned(void *ptr, size_t size_bytes)
     void *base;
     size_t old = header_of(ptr)->size_bytes;
     if (posix_memalign(&base, ALIGNED_TO, size_bytes + ALIGNED_TO) != 0)
-        return NULL;
+        return failed();
     void *out = block_finish(base, size_bytes, ALIGNED_TO);
     memcpy(out, ptr, old < size_bytes ? old : size_bytes);
     mem_free(ptr);
@@ -147,13 +154,13 @@ void *mem_realloc(void *ptr, size_t size_bytes)
     if (!ptr)
         return mem_alloc(size_bytes);
     if (attempt_fails() || size_bytes > PTRDIFF_MAX - ALIGNED_TO)
-        return NULL;
+        return failed();
     size_t offset = header_of(ptr)->offset, old = header_of(ptr)->size_bytes;
     if (offset == ALIGNED_TO)
         return realloc_aligned(ptr, size_bytes);
     void *base = realloc((char *)ptr - offset, size_bytes + offset);
     if (!base)
-        return NULL;
+        return failed();
     count_sub(old);
     return block_finish(base, size_bytes, offset);
 }
@@ -187,11 +194,11 @@ void mem_free(void *ptr)
 void *mem_map(size_t size_bytes)
 {
     if (attempt_fails() || size_bytes > PTRDIFF_MAX)
-        return NULL;
+        return failed();
     void *ptr =
         mmap(NULL, size_bytes ? size_bytes : 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (ptr == MAP_FAILED)
-        return NULL;
+        return failed();
     if (size_bytes >= HUGE_BYTES)
         madvise(ptr, size_bytes, MADV_HUGEPAGE); /* a wish; strided rows then need fewer page table entries */
     count_add(size_bytes);

@@ -21,6 +21,7 @@ void mem_unmap(void *ptr, size_t size_bytes);
 struct mem_stats {
     uint64_t live_bytes, peak_bytes; /* heap as asked for + mem_map, without allocator overhead */
     uint64_t n_calls;                /* allocations attempted since start (also those told to fail) */
+    uint64_t n_failed;               /* of these, without success */
 };
 void mem_stats_get(struct mem_stats *out);
 

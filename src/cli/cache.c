@@ -63,17 +63,6 @@ void cache_prune(const char *path)
 
 /* ---- what is there --------------------------------------------------------------------------------------- */
 
-static uint64_t bytes_of(const char *path)
-{
-    struct hasten_error ignored;
-    struct file *f = NULL;
-    uint64_t size = 0;
-    if (file_open(path, FILE_READ, &f, &ignored) || file_size(f, &size, &ignored))
-        size = 0;
-    file_close(f);
-    return size;
-}
-
 static bool ends(const char *text, const char *with)
 {
     const size_t n = strlen(text), m = strlen(with);
@@ -94,8 +83,8 @@ static int name_of(const struct walk *w, const char *path, const char *record, s
     json_t *v = NULL;
     const char *place = path + w->root;
     int bad;
-    if (!file_exists(record) || cli_read_json(record, &v, &ignored))
-        v = NULL;
+    if (file_exists(record) && cli_read_json(record, &v, &ignored) == HASTEN_ERR_MEMORY)
+        return -1;
     const char *name = json_string_value(json_object_get(v, "name"));
     if (name && source_named(name))
         bad = buf_puts(out, name);
@@ -119,7 +108,7 @@ static hasten_status visit_file(struct walk *w, const char *path, struct hasten_
     if (bad || name_of(w, whole.data, record.data, &name))
         st = error_set(err, HASTEN_ERR_MEMORY, "reading the cache: out of memory");
     else if (!(part && file_exists(whole.data)))
-        st = w->fn(w->ctx, &(struct cache_entry){name.data, whole.data, bytes_of(path), !part}, err);
+        st = w->fn(w->ctx, &(struct cache_entry){name.data, whole.data, file_bytes(path), !part}, err);
     buf_free(&record);
     buf_free(&name);
     buf_free(&whole);
@@ -147,17 +136,32 @@ static hasten_status walk(struct walk *w, const char *folder, struct hasten_erro
     return st;
 }
 
+/* A cache that is not there is empty; one that is no folder, or may not be read, is an error. */
+static hasten_status check_cache(struct hasten_error *err)
+{
+    struct buf models = {0};
+    struct file_names names = {0};
+    hasten_status st = cache_models_dir(&models, err);
+    if (!st && file_list_if_any(models.data, &names, err)) {
+        error_prefix(err, "reading the cache");
+        st = err->status;
+    }
+    file_names_free(&names);
+    buf_free(&models);
+    return st;
+}
+
 hasten_status cache_each(cache_fn fn, void *ctx, struct hasten_error *err)
 {
     static const char *const roots[] = {"hf", "url"};
     struct buf path = {0};
-    hasten_status st = HASTEN_OK;
+    hasten_status st = check_cache(err);
     for (int i = 0; model_table_at(i) && !st; i++) {
         const struct table_model *m = model_table_at(i);
         buf_clear(&path);
         st = cache_path(m, &path, err);
         if (!st && file_exists(path.data))
-            st = fn(ctx, &(struct cache_entry){m->name, path.data, bytes_of(path.data), true}, err);
+            st = fn(ctx, &(struct cache_entry){m->name, path.data, file_bytes(path.data), true}, err);
     }
     for (size_t i = 0; i < 2 && !st; i++) {
         struct walk w = {.fn = fn, .ctx = ctx, .depth = {.limit = 64}};

@@ -196,6 +196,9 @@ static hasten_status parse_hub(const char *arg, struct source *s, struct hasten_
     size_t revision_len = 4, hub_len = strlen(hub);
     if (!user || !name_len || !*file || strlen(arg) > MAX_URL)
         return error_set(err, HASTEN_ERR_USAGE, "'%.200s': incomplete (expected hf:USER/REPO/FILE)", arg);
+    if (repo[name_len] == '@' && repo_len == name_len + 1)
+        return error_set(err, HASTEN_ERR_USAGE,
+                         "'%.200s': an empty revision (expected hf:USER/REPO@REVISION/FILE)", arg);
     if (name_len < repo_len) {
         revision = repo + name_len + 1;
         revision_len = repo_len - name_len - 1;

@@ -2,6 +2,7 @@
 #include "hasten/text.h"
 #include "model/loaded.h"
 #include "text/prompt.h"
+#include "text/unicode.h"
 #include <string.h>
 
 struct hasten_chat {
@@ -51,22 +52,23 @@ static int append(json_t *list, json_t *item)
     return json_array_append_new(list, item);
 }
 
-/* JSON strings hold UTF-8 only: json_string gives NULL for others as it does when memory is out. */
+static bool is_utf8(const char *text)
+{
+    const size_t len = strlen(text);
+    return utf8_valid_run(text, len) == len;
+}
+
+/* JSON strings hold UTF-8 only. */
 static hasten_status add_message(json_t *list, const struct hasten_message *m, int32_t i,
                                  struct hasten_error *err)
 {
     if (!m->role || !m->content)
         return error_set(err, HASTEN_ERR_USAGE, "a chat: message %d has no %s (expected a string)", i,
                          m->role ? "content" : "role");
-    json_t *probe = json_string(""), *role = json_string(m->role), *content = json_string(m->content);
-    json_t *message = role && content ? json_object() : NULL;
-    const bool room = probe != NULL;
-    json_decref(probe);
-    if (room && !(role && content)) {
-        json_decref(role);
-        json_decref(content);
+    if (!is_utf8(m->role) || !is_utf8(m->content))
         return error_set(err, HASTEN_ERR_USAGE, "a chat: message %d: role or content is no UTF-8", i);
-    }
+    json_t *role = json_string(m->role), *content = json_string(m->content);
+    json_t *message = role && content ? json_object() : NULL;
     const int bad =
         !message || json_object_set(message, "role", role) || json_object_set(message, "content", content);
     json_decref(role);

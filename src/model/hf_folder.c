@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/limits.h"
 #include "model/hf.h"
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -28,10 +29,9 @@ static char *join(const char *folder, const char *name)
 
 bool hf_has(const char *folder, const char *name)
 {
-    char *path = join(folder, name);
-    const bool has = path && file_exists(path);
-    mem_free(path);
-    return has;
+    char path[PATH_MAX]; /* a longer one leads nowhere */
+    const int n = snprintf(path, sizeof path, "%s/%s", folder, name);
+    return n > 0 && (size_t)n < sizeof path && file_exists(path);
 }
 
 hasten_status hf_slurp(const char *folder, const char *name, char **data, size_t *len,

@@ -1,6 +1,7 @@
 /* Chat prompts that content cannot hijack (prompt.h says how). Owns the rendering context and the
  * recognition of control tokens in rendered text; leaves templates to template.c and encoding to vocab_*.c. */
 #include "text/prompt.h"
+#include "text/unicode.h"
 #include <string.h>
 
 struct control {
@@ -154,16 +155,23 @@ static hasten_status take_spans(struct prompt *p, const struct buf *origin, stru
     return HASTEN_OK;
 }
 
+static bool is_utf8(struct gguf_str s)
+{
+    return utf8_valid_run(s.data, s.len) == s.len;
+}
+
 static hasten_status render(const struct prompter *p, const json_t *messages, const json_t *tools,
                             bool generation, struct prompt *out, struct hasten_error *err)
 {
     struct buf origin = {0};
+    if (!is_utf8(p->bos) || !is_utf8(p->eos))
+        return error_set(err, HASTEN_ERR_FILE,
+                         "chat template: the file's BOS or EOS is not UTF-8 (expected text)");
     json_t *content = json_pack("{s:O, s:O?}", "messages", messages, "tools", tools);
     json_t *context = json_pack("{s:b, s:s%, s:s%}", "add_generation_prompt", (int)generation, "bos_token",
                                 p->bos.data, p->bos.len, "eos_token", p->eos.data, p->eos.len);
     hasten_status st = !context || !content
-                           ? error_set(err, HASTEN_ERR_FILE,
-                                       "chat template: the file's BOS or EOS is not UTF-8 (expected text)")
+                           ? error_set(err, HASTEN_ERR_MEMORY, "chat template: out of memory")
                            : template_render_origin(p->template, context, content, &out->text, &origin, err);
     if (!st)
         st = take_spans(out, &origin, err);

@@ -249,3 +249,8 @@ def make_folder(gguf_path, out, shards=1, pad=8, config=None, tokenizer=None):
         write_safetensors(out / file, {n: tensors[n] for n in mine}, pad)
     (out / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": weight_map}))
     return out
+
+
+if __name__ == "__main__":  # folder.py GGUF OUT [SHARDS]
+    import sys
+    make_folder(sys.argv[1], sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else 1)
