@@ -85,7 +85,7 @@ static size_t edit_distance(const char *a, size_t n, const char *b, size_t m)
 const char *nearest_word(const char *word, const char *const *words, int n)
 {
     const char *best = NULL;
-    size_t len = strlen(word), best_distance = len <= 3 ? 2 : len <= 8 ? 3 : 4; /* must be less */
+    size_t len = strlen(word), best_distance = len <= 4 ? 2 : len <= 8 ? 3 : 4; /* must be less */
     if (len > VALUE_WORD_BYTES)
         return NULL;
     for (int w = 0; w < n; w++) {

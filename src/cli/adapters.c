@@ -20,9 +20,9 @@ static hasten_status split(const char *text, size_t *len, float *scale, struct h
         }
     }
     if (*len == 0)
-        return error_set(err, HASTEN_ERR_USAGE, "--lora: found '%s' (expected FILE or FILE:SCALE)", text);
+        return error_set(err, HASTEN_ERR_USAGE, "option --lora: '%s' (expected FILE or FILE:SCALE)", text);
     if (!isfinite(*scale))
-        return error_set(err, HASTEN_ERR_USAGE, "--lora: found '%s' (expected a finite number as the scale)",
+        return error_set(err, HASTEN_ERR_USAGE, "option --lora: '%s' (expected a finite number as the scale)",
                          text);
     return HASTEN_OK;
 }

@@ -25,6 +25,8 @@ int bench_kernels(struct bench_args *a);
 int bench_profile(struct bench_args *a, struct hasten_engine_settings *settings, const char *model);
 int bench_speed(struct bench_args *a, struct hasten_engine_settings *settings, const char *model);
 
+/* Says so when n positions are more than the model was made for; they are measured all the same. */
+void bench_note_context(struct ui *ui, const struct session *s, int64_t n);
 /* n tokens of the text (-f or built in), the text repeated as often as needed; a repetition is said on stderr. */
 hasten_status bench_tokens(struct bench_args *a, const struct session *s, int64_t n, struct tokens *out,
                            struct hasten_error *err);

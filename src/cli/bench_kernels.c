@@ -50,8 +50,9 @@ static hasten_status find_type(const char *name, const struct quant_type **out, 
             *out = t;
     }
     if (name && !*out)
-        st = error_set(err, HASTEN_ERR_USAGE, "bench: --type: unknown format '%s' (expected one of %s)", name,
-                       known.data ? known.data : "");
+        st =
+            error_set(err, HASTEN_ERR_USAGE, "bench: option --type: unknown format '%s' (expected one of %s)",
+                      name, known.data ? known.data : "");
     buf_free(&known);
     return st;
 }

@@ -54,6 +54,8 @@ static hasten_status measure(struct bench_args *a, struct hasten_engine_settings
     if (!st)
         st = session_has_weights(s, "bench", err);
     if (!st)
+        bench_note_context(&a->ui, s, n);
+    if (!st)
         st = bench_tokens(a, s, n, &tokens, err);
     if (!st) {
         hasten_seq_close(s->seq); /* the measurement opens its own */
@@ -75,7 +77,7 @@ int bench_profile(struct bench_args *a, struct hasten_engine_settings *settings,
     struct hasten_error err;
     int rc;
     if (measure(a, settings, model, &s, &p, &err)) {
-        rc = cli_fail(&err);
+        rc = ui_fail(&a->ui, &err);
     } else if (a->ui.json) {
         rc = cli_json(json_pack("{s:s, s:s, s:i, s:i, s:o, s:o, s:o}", "model", s.path.data, "kernels",
                                 hasten_engine_kernels(s.engine), "threads",

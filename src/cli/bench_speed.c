@@ -30,14 +30,15 @@ static hasten_status parse_batch(const char *text, struct bench_speed *s, struct
         const long n = strtol(at, &end, 10);
         if (end == at || (*end && *end != ',') || n < 1 || n > MAX_SEQUENCES)
             return error_set(err, HASTEN_ERR_USAGE,
-                             "bench: --batch '%s': found '%s' (expected numbers from 1 to %d, as in 1,4,16)",
+                             "option --batch: '%s': found '%s' (expected numbers from 1 to %d, as in 1,4,16)",
                              text, at, MAX_SEQUENCES);
         if (s->n_batches == BENCH_MAX_BATCHES)
-            return error_set(err, HASTEN_ERR_USAGE, "bench: --batch '%s': more than %d numbers", text,
+            return error_set(err, HASTEN_ERR_USAGE,
+                             "option --batch: '%s': more than %d numbers (expected fewer)", text,
                              BENCH_MAX_BATCHES);
         for (int32_t i = 0; i < s->n_batches; i++)
             if (s->batch[i] == n)
-                return error_set(err, HASTEN_ERR_USAGE, "bench: --batch '%s': %ld twice (expected it once)",
+                return error_set(err, HASTEN_ERR_USAGE, "option --batch: '%s': %ld twice (expected it once)",
                                  text, n);
         s->batch[s->n_batches++] = (int32_t)n;
         s->max_batch = n > s->max_batch ? (int32_t)n : s->max_batch;
@@ -266,6 +267,7 @@ static hasten_status measure(struct speed_run *r, struct hasten_engine_settings 
         st = session_has_weights(&r->session, "bench", err);
     if (st)
         return st;
+    bench_note_context(&r->a->ui, &r->session, n);
     hasten_seq_close(r->session.seq); /* the measurement opens its own */
     r->session.seq = NULL;
     if (with.n_methods > 0) {
@@ -303,7 +305,7 @@ int bench_speed(struct bench_args *a, struct hasten_engine_settings *settings, c
         st = measure(&r, settings, model, &err);
     if (!st)
         st = measure_limits(&r, &err);
-    const int rc = st ? cli_fail(&err) : a->ui.json ? print_json(&r) : print_table(&r);
+    const int rc = st ? ui_fail(&a->ui, &err) : a->ui.json ? print_json(&r) : print_table(&r);
     bench_speed_free(&r.speed);
     bench_speed_free(&r.variant);
     session_close(&r.with);

@@ -35,6 +35,7 @@ extern const struct exit_meaning exit_meanings[]; /* ends with a NULL text */
 struct ui {
     bool quiet, verbose, json, help;
     const char *profile;
+    const char *command;    /* the name of the one that runs; NULL until it is parsed */
     bool shown;             /* a progress line stands on the terminal */
     uint64_t last_ns;       /* when it was drawn */
     uint64_t progress_from; /* what was done already when the work began: the rate does not count it */
@@ -80,6 +81,8 @@ int man_overview(struct buf *out);
 
 /* Prints the one line and returns the exit status. */
 int cli_fail(const struct hasten_error *err);
+/* The same; an error of usage names the command, whoever found it: "run: ...". */
+int ui_fail(const struct ui *ui, struct hasten_error *err);
 /* The same for usage errors of a command: prefix "run: ". */
 int cli_usage(const struct command *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

@@ -95,6 +95,17 @@ static int refuse_idle(const struct command *c, const struct bench_args *a, cons
     return -1;
 }
 
+void bench_note_context(struct ui *ui, const struct session *s, int64_t n)
+{
+    const int32_t trained = hasten_model_n_ctx_train(s->model);
+    if (n > trained)
+        ui_warn(
+            ui,
+            "bench: depth and tokens take %lld positions, the model was made for %d: the speeds hold, its answers "
+            "there would not",
+            (long long)n, (int)trained);
+}
+
 static int run_mode(struct bench_args *a, const struct option_group *model_options,
                     const struct option_positionals *pos)
 {
@@ -104,7 +115,7 @@ static int run_mode(struct bench_args *a, const struct option_group *model_optio
         return a->roofline ? bench_roofline(a) : bench_kernels(a);
     const char *model = model_argument(&a->model, pos, &err);
     if (!model || model_settings(&a->model, model_options, &settings, &err))
-        return cli_fail(&err);
+        return ui_fail(&a->ui, &err);
     return a->breakdown ? bench_profile(a, &settings, model) : bench_speed(a, &settings, model);
 }
 

@@ -272,7 +272,7 @@ int cmd_check(const struct command *c, int argc, char **argv)
         st = cut(&k, &err);
     if (!st)
         st = search(&k, &err);
-    rc = st ? cli_fail(&err) : report(&k);
+    rc = st ? ui_fail(&a.ui, &err) : report(&k);
     hash_end(k.hash, NULL, NULL);
     mem_free(k.slices);
     mem_free(k.hex);

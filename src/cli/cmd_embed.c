@@ -234,5 +234,5 @@ int cmd_embed(const struct command *c, int argc, char **argv)
     mem_free(j.texts);
     buf_free(&j.path);
     options_free(groups, 3);
-    return st ? cli_fail(&err) : cli_finish(0);
+    return st ? ui_fail(&a.ui, &err) : cli_finish(0);
 }

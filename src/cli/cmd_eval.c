@@ -132,7 +132,7 @@ static int run_mode(const struct command *c, struct eval_args *a, const struct o
                    : cli_usage(c, "--compare with %d files (expected two results of eval --json)", pos->n);
     const char *model = model_argument(&a->model, pos, &err);
     if (!model)
-        return cli_fail(&err);
+        return ui_fail(&a->ui, &err);
     if (pos->n > 1)
         return cli_usage(c, "unexpected argument '%s'", pos->items[1]);
     if (!a->ppl && !a->ids && !a->task)
@@ -140,7 +140,7 @@ static int run_mode(const struct command *c, struct eval_args *a, const struct o
     if (a->task && (a->logits || a->damage || a->against))
         return cli_usage(c, "--task with --%s (expected --ppl for that)", a->logits ? "logits" : "damage");
     if (model_settings(&a->model, &groups[GROUP_MODEL], &settings, &err))
-        return cli_fail(&err);
+        return ui_fail(&a->ui, &err);
     if (a->task)
         return eval_tasks(a, &settings, model);
     return eval_is_damage(a) ? eval_damage_mode(a, &groups[GROUP_OWN], &settings, model)

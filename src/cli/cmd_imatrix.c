@@ -358,7 +358,7 @@ static int imatrix(struct imatrix_args *a, const struct option_group *groups, co
         st = run_chunks(&c, settings.n_ctx, &err);
     if (!st)
         st = write_file(&c, settings.n_ctx, &err);
-    int rc = st ? cli_fail(&err) : report(&c, settings.n_ctx);
+    int rc = st ? ui_fail(&a->ui, &err) : report(&c, settings.n_ctx);
     for (int32_t i = 0; i < c.n_groups; i++)
         mem_free(c.groups[i].sums), mem_free(c.groups[i].rows);
     mem_free(c.groups);

@@ -331,7 +331,7 @@ int cmd_info(const struct command *c, int argc, char **argv)
     struct facts f = {.path = path.data};
     if (!st)
         st = open_and_plan(&f, &settings, &a.model.lora, &err);
-    rc = st ? cli_fail(&err) : info(&a, &f);
+    rc = st ? ui_fail(&a.ui, &err) : info(&a, &f);
     gguf_close(f.own);
     hasten_model_close(f.model);
     buf_free(&path);

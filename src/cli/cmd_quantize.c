@@ -209,7 +209,7 @@ static hasten_status make_plan(struct quantize *q, struct hasten_error *err)
         st = choose(q, i, err);
     for (int i = 0; i < q->rules.n_overrides && !st; i++)
         if (!q->rules.overrides[i].used)
-            st = error_set(err, HASTEN_ERR_USAGE, "quantize: --tensor '%.*s' matches no matrix of %s",
+            st = error_set(err, HASTEN_ERR_USAGE, "option --tensor: '%.*s' matches no matrix of %s",
                            (int)q->rules.overrides[i].pattern_len, q->rules.overrides[i].pattern,
                            q->in_path.data);
     if (st)
@@ -421,6 +421,11 @@ static hasten_status read_arguments(struct quantize *q, const char *type, struct
     q->rules.pure = q->args->pure;
     if (!q->rules.type) {
         const char *near = quantize_type_nearest(type);
+        if (quantize_type_read_only(type))
+            return error_set(
+                err, HASTEN_ERR_USAGE,
+                "quantize: type '%.64s' is read, not written: unsupported here (expected one of %s)", type,
+                quantize_type_names());
         return near ? error_set(err, HASTEN_ERR_USAGE, "quantize: unknown type '%.64s' (did you mean %s?)",
                                 type, near)
                     : error_set(err, HASTEN_ERR_USAGE, "quantize: unknown type '%.64s' (expected one of %s)",
@@ -460,7 +465,7 @@ static int quantize(struct quantize *q, const struct option_positionals *pos)
         st = make_plan(q, &err);
     if (!st)
         st = run(q, &err);
-    int rc = st ? cli_fail(&err) : report(q);
+    int rc = st ? ui_fail(q->ui, &err) : report(q);
     converter_close(q->converter);
     pool_destroy(q->pool);
     imatrix_close(q->imatrix);

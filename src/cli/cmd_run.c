@@ -60,7 +60,7 @@ static int answer_once(struct chat *c, const char *text, size_t len)
     int rc;
     hasten_status st = chat_turn(c, text, len, json ? NULL : show_on_stdout, NULL, &a, &err);
     if (st) {
-        rc = cli_fail(&err);
+        rc = ui_fail(c->ui, &err);
     } else if (json) {
         rc = cli_json(answer_json(c->session, c->law, &a));
         rc = rc ? rc : exit_of(&a);
@@ -140,7 +140,7 @@ static int run_with(struct run_args *a, bool system_on_line, struct session *s, 
         chat_close(&c);
     }
     if (st)
-        return cli_fail(&err);
+        return ui_fail(&a->ui, &err);
     int rc = a->turns ? answer_turns(&c, a->turns)
              : text   ? answer_once(&c, text, len)
                       : chat_loop(&c, a->history);
@@ -198,7 +198,8 @@ static int run(struct run_args *a, struct option_group *groups, const struct opt
         st = sampling_open(&a->sample, &groups[3], &s, &law, &err);
     if (!st)
         note_long_context(a, &s);
-    int rc = st ? cli_fail(&err) : run_with(a, option_on_line(&groups[1], "system"), &s, &law, text, len);
+    int rc =
+        st ? ui_fail(&a->ui, &err) : run_with(a, option_on_line(&groups[1], "system"), &s, &law, text, len);
     sampling_close(&law);
     session_close(&s);
     mem_free(text);

@@ -99,7 +99,7 @@ int cmd_template(const struct command *c, int argc, char **argv)
     hasten_status st = model_text_open(model, &m, &err);
     if (!st)
         st = render(&a, &m, &err);
-    rc = st ? cli_fail(&err) : cli_finish(0);
+    rc = st ? ui_fail(&a.ui, &err) : cli_finish(0);
     model_text_close(&m);
     return rc;
 }

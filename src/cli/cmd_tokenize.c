@@ -128,7 +128,7 @@ int cmd_tokenize(const struct command *c, int argc, char **argv)
         st = warn_of_loss(&a.ui, m.vocab, &ids, a.special, text, len, &err);
     if (!st)
         st = print_ids(&ids, &err);
-    rc = st ? cli_fail(&err) : cli_finish(0);
+    rc = st ? ui_fail(&a.ui, &err) : cli_finish(0);
     tokens_free(&ids);
     mem_free(text);
     model_text_close(&m);
@@ -168,7 +168,7 @@ int cmd_detokenize(const struct command *c, int argc, char **argv)
         st = vocab_decode(m.vocab, ids.ids, ids.n, a.special, &out, &err);
     if (!st)
         st = print_bytes(&a.ui, &out, &err);
-    rc = st ? cli_fail(&err) : cli_finish(0);
+    rc = st ? ui_fail(&a.ui, &err) : cli_finish(0);
     buf_free(&out);
     tokens_free(&ids);
     model_text_close(&m);

@@ -108,7 +108,8 @@ static hasten_status take_profile(const struct command_options *o, struct profil
             else
                 st = take_line(o, l, err);
             if (st)
-                error_prefix(err, "profile %s line %d", o->ui->profile, l->line);
+                error_prefix(err, "profile %s line %d", o->ui->profile,
+                             l->command && !command_find(l->command) ? l->command_line : l->line);
         }
     return st;
 }
@@ -150,6 +151,7 @@ int command_parse(const struct command *c, struct ui *ui, struct option_group *g
     struct hasten_error err;
     if (c->host && c->host->visit)
         return c->host->visit(c->host->visit_ctx, &o);
+    ui->command = c->name;
     hasten_status st = command_take(&o, c->host ? &c->host->profile : &unowned, argc, argv, pos, &err);
     if (ui->help && (!st || st == HASTEN_ERR_USAGE)) {
         int rc = help_print(&o);

@@ -59,7 +59,7 @@ int eval_compare_mode(struct eval_args *a, const struct option_positionals *file
         worse |= rows[i].worse;
     json_decref(doc[0]);
     json_decref(doc[1]);
-    return st           ? cli_fail(&err)
+    return st           ? ui_fail(&a->ui, &err)
            : a->ui.json ? print_json(a, rows, n, worse)
                         : print_table(a, rows, n, files->items, worse);
 }

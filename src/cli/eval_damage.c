@@ -260,7 +260,7 @@ int eval_damage_mode(struct eval_args *a, const struct option_group *own,
     if (!st)
         st = measure(&r, &err);
     const double ms = (double)(clock_now_ns() - r.t0) / 1e6;
-    const int rc = st ? cli_fail(&err) : a->ui.json ? print_json(&r, ms) : print_table(&r, ms);
+    const int rc = st ? ui_fail(&a->ui, &err) : a->ui.json ? print_json(&r, ms) : print_table(&r, ms);
     eval_damage_free(&r.damage);
     tokens_free(&r.ids);
     hasten_engine_close(r.opened);

@@ -219,7 +219,7 @@ int eval_ppl(struct eval_args *a, const struct option_group *own, struct hasten_
     st = close_output(&e, st, &err);
     if (to_file)
         interrupt_disarm_writing();
-    int rc = st ? cli_fail(&err) : report(&e);
+    int rc = st ? ui_fail(&a->ui, &err) : report(&e);
     mem_free(e.block);
     mem_free(e.block_n);
     tokens_free(&e.ids);

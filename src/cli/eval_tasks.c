@@ -598,7 +598,7 @@ int eval_tasks(struct eval_args *a, struct hasten_engine_settings *settings, con
         st = run_items(r, &err);
     for (int32_t i = 0; !st && i < r->n_parts; i++)
         st = summarize(r, &r->parts[i], &scores[i], &err);
-    const int rc = st ? cli_fail(&err) : report(r, scores);
+    const int rc = st ? ui_fail(&r->args->ui, &err) : report(r, scores);
     if (r)
         close_run(r);
     mem_free(r);

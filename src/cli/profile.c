@@ -21,6 +21,7 @@ struct reader {
     yaml_parser_t yaml;
     yaml_event_t event; /* the current one, while has_event */
     bool has_event;
+    int section_line; /* where the name of the section stands */
     struct hasten_error *err;
 };
 
@@ -85,8 +86,13 @@ static const struct profile_line *find(const struct profile *p, const char *comm
     return NULL;
 }
 
+static int line_of(const struct reader *r)
+{
+    return (int)r->event.start_mark.line + 1;
+}
+
 /* Takes a copy of command and key, and the value itself. */
-static hasten_status add(struct reader *r, const char *command, const char *key, char *value)
+static hasten_status add(struct reader *r, const char *command, const char *key, int line, char *value)
 {
     struct profile *p = r->p;
     if (p->n == LIMIT_PROFILE_LINES) {
@@ -107,23 +113,24 @@ static hasten_status add(struct reader *r, const char *command, const char *key,
     *l = (struct profile_line){.command = command ? mem_strndup(command, strlen(command)) : NULL,
                                .key = mem_strndup(key, strlen(key)),
                                .value = value,
-                               .line = (int)r->event.start_mark.line + 1};
+                               .line = line,
+                               .command_line = command ? r->section_line : 0};
     return l->key && (l->command || !command) ? HASTEN_OK : no_memory(r->err);
 }
 
 /* The value of key, whose event is current: a scalar, or a list of scalars. */
-static hasten_status take_value(struct reader *r, const char *command, const char *key)
+static hasten_status take_value(struct reader *r, const char *command, const char *key, int line)
 {
     hasten_status st = HASTEN_OK;
     char *value;
     if (r->event.type != YAML_SEQUENCE_START_EVENT) {
         value = scalar(r, "a value", &st);
-        return value ? add(r, command, key, value) : st;
+        return value ? add(r, command, key, line, value) : st;
     }
     while (!(st = next(r)) && r->event.type != YAML_SEQUENCE_END_EVENT) {
         value = scalar(r, "a list of values", &st);
         if (value)
-            st = add(r, command, key, value);
+            st = add(r, command, key, line_of(r), value);
         if (st)
             return st;
     }
@@ -134,6 +141,7 @@ static hasten_status take_value(struct reader *r, const char *command, const cha
 static hasten_status take_key(struct reader *r, char **section)
 {
     hasten_status st = HASTEN_OK;
+    const int line = line_of(r);
     char *key = scalar(r, "the name of an option", &st), found[128];
     for (char *c = key; c && *c; c++)
         *c = *c == '_' ? '-' : *c;
@@ -146,10 +154,11 @@ static hasten_status take_key(struct reader *r, char **section)
         st = next(r);
     if (!st && !*section && r->event.type == YAML_MAPPING_START_EVENT) {
         *section = key;
+        r->section_line = line;
         return HASTEN_OK;
     }
     if (!st)
-        st = take_value(r, *section, key);
+        st = take_value(r, *section, key, line);
     mem_free(key);
     return st;
 }

@@ -10,7 +10,8 @@ struct profile_line {    /* strings live as long as the profile */
     const char *command; /* NULL: for every command that has the option */
     const char *key;     /* `_` is `-` already */
     const char *value;
-    int line; /* from 1 */
+    int line;         /* from 1: of the key; of a list's value its own */
+    int command_line; /* of the command's name; 0 without one */
 };
 
 /* HASTEN_ERR_FILE with file and line for what is no such file, also for one key twice. */

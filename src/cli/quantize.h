@@ -34,6 +34,7 @@ struct quantize_type {
 const struct quantize_type *quantize_type_find(const char *name); /* in any case; NULL: unknown */
 /* "F32 F16 ..." for messages and --help. */
 const char *quantize_type_names(void);
+bool quantize_type_read_only(const char *name);      /* a format, in any case, that models are read in only */
 const char *quantize_type_nearest(const char *name); /* NULL: none is near */
 
 /* --tensor PATTERN=FORMAT: `*` any characters, `?` one. The last that matches counts. */

@@ -57,10 +57,25 @@ const char *quantize_type_names(void)
 
 const char *quantize_type_nearest(const char *name)
 {
-    const char *names[N_TYPES];
+    const char *names[N_TYPES + QUANT_NVFP4 + 1];
+    int n = N_TYPES;
     for (int i = 0; i < N_TYPES; i++)
         names[i] = types[i].name;
-    return nearest_word(name, names, N_TYPES);
+    for (uint32_t id = 0; id <= QUANT_NVFP4; id++) /* whoever is nearer to one of these did not mean ours */
+        if (quant_type_get(id) && !quant_encodable(quant_type_get(id)->name))
+            names[n++] = quant_type_get(id)->name;
+    const char *near = nearest_word(name, names, n);
+    return near && quantize_type_find(near) ? near : NULL;
+}
+
+bool quantize_type_read_only(const char *name)
+{
+    for (uint32_t id = 0; id <= QUANT_NVFP4; id++) {
+        const struct quant_type *t = quant_type_get(id);
+        if (t && t->decode && !quant_encodable(t->name) && strcasecmp(t->name, name) == 0)
+            return true;
+    }
+    return false;
 }
 
 /* ---- overrides ----------------------------------------------------------------------------------------------- */
@@ -71,13 +86,13 @@ hasten_status quantize_override_parse(const char *text, struct quantize_override
     const char *eq = strrchr(text, '=');
     if (!eq || eq == text)
         return error_set(err, HASTEN_ERR_USAGE,
-                         "--tensor '%.200s': no pattern and format (expected PATTERN=FORMAT)", text);
+                         "option --tensor: '%.200s': no pattern and format (expected PATTERN=FORMAT)", text);
     *out = (struct quantize_override){.pattern = text, .pattern_len = (size_t)(eq - text)};
     out->type = quant_encodable(eq + 1);
     if (!out->type)
         return error_set(
             err, HASTEN_ERR_USAGE,
-            "--tensor '%.200s': unknown format '%.32s' (expected F32 F16 BF16 Q8_0 Q6_K Q5_K Q5_0 Q5_1 "
+            "option --tensor: '%.200s': unknown format '%.32s' (expected F32 F16 BF16 Q8_0 Q6_K Q5_K Q5_0 Q5_1 "
             "Q4_K Q4_0 Q4_1 Q3_K or Q2_K)",
             text, eq + 1);
     return HASTEN_OK;

@@ -143,6 +143,9 @@ static hasten_status parse_bias(const char *text, struct logit_bias *out, struct
     if (isspace((unsigned char)end[1]) || end2 == end + 1 || *end2)
         return error_set(err, HASTEN_ERR_USAGE, "option --logit-bias: '%s' (expected ID=B, such as 42=-1.5)",
                          text);
+    if (isnan(b) || b == INFINITY)
+        return error_set(err, HASTEN_ERR_USAGE,
+                         "option --logit-bias: '%s' (expected a finite number, or -inf)", text);
     *out = (struct logit_bias){(int32_t)id, b};
     return HASTEN_OK;
 }
@@ -150,7 +153,7 @@ static hasten_status parse_bias(const char *text, struct logit_bias *out, struct
 static hasten_status take_biases(const struct sample_args *a, const struct session *s, struct sampling *out,
                                  struct hasten_error *err)
 {
-    int32_t n_eog = 0, n_vocab = vocab_size(s->vocab);
+    int32_t n_eog = 0, n_vocab = vocab_size(s->vocab), n_logits = hasten_model_n_vocab(s->model);
     for (int32_t id = 0; a->ignore_eos && id < n_vocab; id++)
         n_eog += vocab_is_eog(s->vocab, id);
     out->bias = mem_array((size_t)(a->bias.n + n_eog) + 1, sizeof *out->bias);
@@ -159,6 +162,9 @@ static hasten_status take_biases(const struct sample_args *a, const struct sessi
     int32_t n = 0;
     for (int i = 0; i < a->bias.n; i++) {
         hasten_status st = parse_bias(a->bias.items[i], &out->bias[n++], err);
+        if (!st && out->bias[n - 1].id >= n_logits)
+            st = error_set(err, HASTEN_ERR_USAGE, "option --logit-bias: '%s' (expected an ID from 0 to %d)",
+                           a->bias.items[i], (int)n_logits - 1);
         if (st)
             return st;
     }

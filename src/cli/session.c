@@ -73,7 +73,7 @@ int command_parse_model(const struct command *c, struct ui *ui, struct option_gr
     if (*model)
         return -1;
     options_free(groups, n_groups);
-    return cli_fail(&err);
+    return ui_fail(ui, &err);
 }
 
 hasten_status model_settings(struct model_args *args, const struct option_group *g,
@@ -94,8 +94,10 @@ hasten_status model_settings(struct model_args *args, const struct option_group 
                  : args->reference ? HASTEN_KV_F32
                                    : HASTEN_KV_F16;
     if (k && v && cache_type(args->cache_type) != cache_type(args->cache_type_v))
-        return error_set(err, HASTEN_ERR_USAGE,
-                         "-ctk and -ctv: unsupported combination (expected the same type for both)");
+        return error_set(
+            err, HASTEN_ERR_USAGE,
+            "options -ctk and -ctv: keys and values of different types are unsupported (expected "
+            "the same type for both)");
     return methods_settings(&args->methods, s, err);
 }
 

@@ -39,6 +39,16 @@ int cli_fail(const struct hasten_error *err)
     return hasten_exit_code(err->status);
 }
 
+int ui_fail(const struct ui *ui, struct hasten_error *err)
+{
+    const size_t n = ui->command ? strlen(ui->command) : 0;
+    const bool named =
+        strncmp(err->message, ui->command ? ui->command : "", n) == 0 && err->message[n] == ':';
+    if (n && err->status == HASTEN_ERR_USAGE && !named)
+        error_prefix(err, "%s", ui->command);
+    return cli_fail(err);
+}
+
 int cli_usage(const struct command *c, const char *fmt, ...)
 {
     char text[900];

@@ -1,4 +1,4 @@
-"""Lints of the tree: rules that a compiler does not know. `lint.py CHECK ROOT [LIBRARY]` prints one line per
+"""Lints of the tree: rules that a compiler does not know. `lint.py CHECK ROOT [LIBRARY|BUILD]` prints one line per
 finding (file:line: what) and exits 1 when there is any. selftest.py shows that each check can fail.
 
 A line that must break a rule says so: `/* lint: allow NAME: reason */`, NAME being the word found."""
@@ -270,14 +270,49 @@ def check_symbols(root, library):
             yield Path(place.strip()), 0, f"the library uses {symbol}"
 
 
+# ---- promises ---------------------------------------------------------------------------------------------------
+
+# Kinds of faults that engines have shipped: each has a row in docs/reliability.md, found by this part of its text.
+KINDS = ["counts, sizes, offsets from a file", "dimension 0", "arrays of the wrong type", "numbers parsed from names", "unbounded recursion",
+         "backtracking in pre-tokenizers", "half code points", "control tokens from a user's text", "sampler fields out of range",
+         "fan-out allocated before any limit", "endless answers of a server", "cancels ignored or hitting a neighbour",
+         "state left behind", "KV from another conversation", "adapters", "NaN or infinity in a weight", "a mapped file cut short"]
+
+
+def check_promises(root, build):
+    """BUILD: a folder of ctest, or a file of names. Every test that docs/reliability.md names in the last column of a table exists, and every kind has a row."""
+    doc = root / "docs/reliability.md"
+    lines = doc.read_text().splitlines()
+    if Path(build).is_dir():
+        listed = subprocess.run(["ctest", "--test-dir", build, "-N"], capture_output=True, text=True).stdout
+        tests = set(re.findall(r"^ *Test +#\d+: (\S+)", listed, re.M))
+    else:
+        tests = set(Path(build).read_text().split())
+    named = 0
+    for number, line in enumerate(lines, 1):
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if not line.startswith("|") or len(cells) < 3 or set(line) <= set("|-: "):
+            continue
+        for name in re.findall(r"`([\w.-]+)`", cells[-1]):
+            named += 1
+            if name not in tests:
+                yield doc, number, f"no test is called {name}"
+    rows = [line for line in lines if line.startswith("|")]
+    for kind in KINDS:
+        if not any(kind in row and "`" in row.rstrip("|").rsplit("|", 1)[-1] for row in rows):
+            yield doc, 1, f"no row with a test for: {kind}"
+    if named < len(KINDS):
+        yield doc, 1, f"only {named} tests are named"
+
+
 CHECKS = {"includes": check_includes, "doors": check_doors, "size": check_size, "recursion": check_recursion,
-          "format": check_format, "scripts": check_scripts, "big_files": check_big_files,
+          "promises": check_promises, "format": check_format, "scripts": check_scripts, "big_files": check_big_files,
           "machine_paths": check_machine_paths, "symbols": check_symbols}
 
 
 def main(argv):
     if len(argv) < 3 or argv[1] not in CHECKS:
-        sys.exit(f"usage: lint.py {'|'.join(CHECKS)} ROOT [LIBRARY]")
+        sys.exit(f"usage: lint.py {'|'.join(CHECKS)} ROOT [LIBRARY|BUILD]")
     root = Path(argv[2]).resolve()
     if not list(sources(root, "src")):
         sys.exit(f"lint: no sources under {root}/src")

@@ -1,6 +1,7 @@
 """Shows that every lint can fail: each check runs on a small tree that breaks its rule and on one that keeps it."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -109,6 +110,22 @@ def symbols_case(body, expected):
     return (result.returncode == 1 and expected in result.stdout) if expected else result.returncode == 0, result
 
 
+def promises_case(gone, absent, expected):
+    """docs/reliability.md as it is, without the rows that hold `gone`, and a build without the test `absent`."""
+    text = (LINT.parent.parent.parent / "docs/reliability.md").read_text()
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        for sub in ("src", "docs"):
+            (root / sub).mkdir()
+        (root / "src/a.c").write_text(GOOD)
+        lines = [line for line in text.splitlines() if not (gone and line.startswith("|") and gone in line)]
+        (root / "docs/reliability.md").write_text("\n".join(lines))
+        names = set(re.findall(r"`([\w.-]+)`", text)) - {absent}
+        (root / "names").write_text("\n".join(names))
+        result = run("promises", root, str(root / "names"))
+    return (result.returncode == 1 and expected in result.stdout) if expected else result.returncode == 0, result
+
+
 def main():
     failed = 0
     results = [(case[:2], *try_case(*case)) for case in CASES]
@@ -116,6 +133,9 @@ def main():
     results.append((("symbols", "printf"), *symbols_case('void f(void) { printf("x\\n"); }\n', "uses puts")))
     results.append((("symbols", "fine"), *symbols_case("double f(char *p) { return atof(p); }\n", None)))
     results.append((("big_files", "no git"), *no_git_case()))
+    results.append((("promises", "as they are"), *promises_case(None, None, None)))
+    results.append((("promises", "a test is gone"), *promises_case(None, "hostile_same", "no test is called hostile_same")))
+    results.append((("promises", "a row is gone"), *promises_case("half code points", None, "no row with a test for: half code points")))
     for name, ok, result in results:
         if not ok:
             failed += 1

@@ -24,3 +24,4 @@ done
 hasten completion fihs
 hasten completion
 echo $?
+hasten completion tcsh

@@ -34,3 +34,5 @@ try $TINY/vocab.gguf out.gguf Q8_0
 head -c 4000 $M >cut.gguf
 try cut.gguf out.gguf Q8_0
 cmp $M in.gguf && cat out.gguf && ls
+hasten quantize $TINY/llama.gguf out.gguf tq1_0
+hasten quantize $TINY/llama.gguf out.gguf TQ1_1
