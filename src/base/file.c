@@ -268,7 +268,8 @@ hasten_status file_write(struct file *f, const void *src, size_t size, struct ha
 
 hasten_status file_sync(struct file *f, struct hasten_error *err)
 {
-    if (op_begin() == FAIL || fsync(f->fd) != 0)
+    const bool told = op_begin() == FAIL;
+    if (told || (fsync(f->fd) != 0 && errno != EINVAL)) /* EINVAL: a device or a pipe, which has no disk */
         return fail(err, HASTEN_ERR_DISK, "writing to disk", f->path);
     return HASTEN_OK;
 }

@@ -131,6 +131,10 @@ class Options(unittest.TestCase):
                 os.close(write)
                 self.assertIn(run.returncode, (-13, 4), run.stderr)  # SIGPIPE, as any command
 
+    def test_a_device_as_output(self):
+        self.sane(hasten("eval", WORK / "llama.gguf", "--ids", WORK / "ids.json", "--logits", "/dev/null"), 0)
+        self.sane(hasten("eval", WORK / "llama.gguf", "--ids", WORK / "ids.json", "--logits", "/dev/full"), 4)
+
     def test_caches(self):
         (WORK / "file").write_text("x")
         for cache, status in (("/dev/null", 3), (WORK / "file", 3), (WORK / "missing", 0)):
