@@ -23,7 +23,7 @@ static void check_value(const struct option_group *g, int j)
         check((double)*(const int32_t *)at >= d->lo && (double)*(const int32_t *)at <= d->hi);
     if (d->type == OPT_FLOAT) {
         const float x = *(const float *)at;
-        check(isfinite(x) && x >= (float)(d->lo == OPT_ABOVE_ZERO ? 0 : d->lo) && x <= (float)d->hi);
+        check(isfinite(x) && x >= (float)(d->lo == VALUE_ABOVE_ZERO ? 0 : d->lo) && x <= (float)d->hi);
     }
     if (d->type == OPT_STRING)
         check(*(const char *const *)at != NULL);
