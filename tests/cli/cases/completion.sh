@@ -25,3 +25,4 @@ hasten completion fihs
 hasten completion
 echo $?
 hasten completion tcsh
+true

@@ -36,3 +36,4 @@ try cut.gguf out.gguf Q8_0
 cmp $M in.gguf && cat out.gguf && ls
 hasten quantize $TINY/llama.gguf out.gguf tq1_0
 hasten quantize $TINY/llama.gguf out.gguf TQ1_1
+true
