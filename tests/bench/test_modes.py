@@ -204,8 +204,8 @@ class Interrupt(unittest.TestCase):
 
     def test_modes(self):
         for args in (["doctor", "--json"], ["bench", "--roofline"], ["bench", tiny("llama"), "-r", 1000],
-                     ["bench", tiny("llama"), "-r", 1000, "-p", 4000, "-n", 4000, "--no-limits"],
-                     ["bench", tiny("llama"), "--breakdown", "-r", 1000, "-n", 8000, "-p", 512]):
+                     ["bench", tiny("llama"), "-r", 1000, "-p", 2000, "-n", 2000, "--no-limits"],
+                     ["bench", tiny("llama"), "--breakdown", "-r", 1000, "-n", 3000, "-p", 512]):
             self.assertEqual(self.check(*args, wait=0.25), "", args)
         self.check("bench", "--kernels", "--json", wait=0.25)
         self.check("bench", "--kernels", wait=2)
