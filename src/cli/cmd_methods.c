@@ -21,14 +21,14 @@ static const struct {
     const char *name, *text;
 } needs[] = {{METHOD_NEEDS_DECODER, "decoder", "a model with logits and a cache of keys and values"},
              {METHOD_NEEDS_GLOBAL, "global", "a layer that sees the whole sequence"}},
-  traits[] = {{METHOD_SEQUENCE_SCOPE, "sequence_scope", "can be chosen for one sequence"},
-              {METHOD_CHANGES_KV, "changes_kv", "changes what the cache holds"},
-              {METHOD_PER_PASS, "per_pass", "decides for a pass: not with speculation"},
-              {METHOD_NO_FORK, "no_fork", "cannot be forked"},
-              {METHOD_NO_TRUNCATE, "no_truncate", "cannot be cut back"},
-              {METHOD_NO_SAVE, "no_save", "cannot be saved"},
-              {METHOD_BRANCHES, "branches", "forks a sequence for a moment: one more must have room"},
-              {METHOD_FOR_TESTS, "for_tests", "for comparison, not for work"}};
+  traits[] = {{METHOD_SEQUENCE_SCOPE, "sequence_scope", "It can be chosen for one sequence"},
+              {METHOD_CHANGES_KV, "changes_kv", "Later keys and values differ from the plain engine's"},
+              {METHOD_PER_PASS, "per_pass", "It decides for a pass: not with speculation"},
+              {METHOD_NO_FORK, "no_fork", "It cannot be forked"},
+              {METHOD_NO_TRUNCATE, "no_truncate", "It cannot be cut back"},
+              {METHOD_NO_SAVE, "no_save", "It cannot be saved"},
+              {METHOD_BRANCHES, "branches", "It forks a sequence for a moment: one more must have room"},
+              {METHOD_FOR_TESTS, "for_tests", "It is for comparison, not for work"}};
 #define N_OF(a) ((int)(sizeof(a) / sizeof *(a)))
 
 static void knob_range(const struct knob *k, struct buf *out)
@@ -105,7 +105,7 @@ static void put_page(const struct method *m, bool markdown, struct buf *out)
             buf_printf(out, "%sNeeds %s.\n", item, needs[i].text);
     for (int i = 0; i < N_OF(traits); i++)
         if (m->traits & traits[i].bit)
-            buf_printf(out, "%sIt %s.\n", item, traits[i].text);
+            buf_printf(out, "%s%s.\n", item, traits[i].text);
     for (int32_t i = 0; i < m->n_conflicts; i++)
         buf_printf(out, "%sNot with --%s%s%s: %s.\n", item, method_stage_option(m->conflicts[i].stage),
                    m->conflicts[i].name ? " " : "", m->conflicts[i].name ? m->conflicts[i].name : "",

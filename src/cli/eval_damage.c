@@ -260,6 +260,11 @@ int eval_damage_mode(struct eval_args *a, const struct option_group *own,
     if (!st)
         st = measure(&r, &err);
     const double ms = (double)(clock_now_ns() - r.t0) / 1e6;
+    if (!st && settings->n_methods > 0 && r.damage.kl_max == 0)
+        ui_warn(
+            &a->ui,
+            "eval: the methods changed nothing in what was scored: too little text for their knobs, or they act at "
+            "the end of a prompt (--prefix N makes one of the first N tokens)");
     const int rc = st ? ui_fail(&a->ui, &err) : a->ui.json ? print_json(&r, ms) : print_table(&r, ms);
     eval_damage_free(&r.damage);
     tokens_free(&r.ids);

@@ -116,10 +116,14 @@ static int32_t choose(const struct method_use *u, int32_t layer, int32_t n, floa
 {
     int32_t sink = 0, recent = 0, keep = u->m->cache->keep(u->state, layer, n);
     u->m->cache->pins(u->state, &sink, &recent);
-    keep = keep < 1 ? 1 : keep > n ? n : keep;
+    int32_t pinned = 0;
     for (int32_t i = 0; i < n; i++)
-        if (attend_pinned(i, n, sink, recent))
+        if (attend_pinned(i, n, sink, recent)) {
             score[i] = INFINITY;
+            pinned++;
+        }
+    keep = keep < pinned ? pinned : keep > n ? n : keep;
+    keep = keep < 1 ? 1 : keep;
     attend_top_k(score, n, keep, kept, work);
     return keep;
 }

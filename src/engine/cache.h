@@ -27,7 +27,7 @@ struct cache_ops {
     int32_t (*window)(const void *knobs);
     size_t (*scratch_bytes)(const struct method_site *,
                             const void *knobs); /* of a worker, for score. NULL: none */
-    /* How many of n entries a lane keeps, pinned ones included, 1..n; which are pinned. */
+    /* How many of n entries a lane keeps, pinned ones included, which stay even if they are more. */
     int32_t (*keep)(const void *state, int32_t layer, int32_t n);
     void (*pins)(const void *state, int32_t *sink, int32_t *recent);
     /* score [kv.n]: the higher the better; ties go to the lower entry, NaN last. Different lanes at once. */

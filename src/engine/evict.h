@@ -12,10 +12,11 @@ struct evict_knobs {
     {"keep", KNOB_BUDGET, offsetof(struct evict_knobs, keep),                                                \
      0,      0,           keep_default,                                                                      \
      NULL,   "entries",   "what each layer and KV head keeps of what is there: a share, a number, or all"},  \
-        {"sink", KNOB_INT,  offsetof(struct evict_knobs, sink),          0, LIMIT_CONTEXT, sink_default,     \
-         NULL,   "entries", "first entries that always stay; they count"},                                   \
-        {"recent", KNOB_INT,  offsetof(struct evict_knobs, recent),       0, LIMIT_CONTEXT, recent_default,  \
-         NULL,     "entries", "last entries that always stay; they count"},                                  \
+        {"sink", KNOB_INT,      offsetof(struct evict_knobs, sink),                                          \
+         0,      LIMIT_CONTEXT, sink_default,                                                                \
+         NULL,   "entries",     "first entries that always stay; they count, and stay even beyond keep"},    \
+        {"recent", KNOB_INT,  offsetof(struct evict_knobs, recent),     0, LIMIT_CONTEXT, recent_default,    \
+         NULL,     "entries", "last entries that always stay; likewise"},                                    \
     {                                                                                                        \
         "every", KNOB_INT, offsetof(struct evict_knobs, every), 0, LIMIT_CONTEXT, every_default, NULL,       \
             "tokens", "act each time so many tokens are there; 0: once, at the end of an announced prompt"   \

@@ -1,7 +1,6 @@
 /* The registry of methods and their specs, "name:key=value,...". Knows no stage. */
 #include "engine/method.h"
 #include "base/values.h"
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -107,24 +106,29 @@ int32_t budget_of(double budget, int32_t n)
     return entries >= n ? n : entries < 1 ? 1 : (int32_t)entries;
 }
 
+/* Digits, at most one point among them, perhaps a % at the end: no signs, exponents or other bases. */
+static bool is_plain_number(const char *text)
+{
+    const size_t digits = strspn(text, "0123456789."), len = strlen(text);
+    const char *point = strchr(text, '.');
+    return digits > 0 && (digits == len || (digits + 1 == len && text[digits] == '%')) &&
+           !(point && strchr(point + 1, '.'));
+}
+
+/* Numbers with a point or a % are shares: 1.0 is all. */
 static hasten_status parse_budget(const char *text, double *out, struct hasten_error *err)
 {
-    char *end;
-    errno = 0;
-    if (strcmp(text, "all") == 0) {
-        *out = INFINITY;
-        return HASTEN_OK;
-    }
-    double x = strtod(text, &end);
-    const bool percent = *end == '%';
-    if (percent)
+    const bool share = strpbrk(text, ".%") != NULL;
+    double x = is_plain_number(text) ? strtod(text, NULL) : 0;
+    if (strchr(text, '%'))
         x /= 100;
-    if (value_starts_blank(text) || end == text || end[percent] || errno || !(x > 0) || x > INT32_MAX ||
-        (percent && x > 1) || (x >= 1 && !percent && x != floor(x)))
+    if (strcmp(text, "all") == 0 || (share && x == 1))
+        x = INFINITY;
+    else if (!(x > 0) || x > INT32_MAX || (share && x > 1))
         return error_set(
             err, HASTEN_ERR_USAGE,
             "'%s' (expected all, a number of entries such as 1024, or a share of them such as 0.125)", text);
-    *out = percent && x == 1 ? INFINITY : x;
+    *out = x;
     return HASTEN_OK;
 }
 
@@ -248,8 +252,8 @@ hasten_status method_parse_knobs(const struct method *m, const char *values, str
     for (int32_t i = 0; i < m->n_knobs && !st; i++)
         if (m->knobs[i].value)
             st = set_knob(&m->knobs[i], m->knobs[i].value, out->knobs, err);
-    char *next = out->texts;
-    while (!st && next && *next) {
+    char *next = *values ? out->texts : NULL;
+    while (!st && next) {
         char *pair = next;
         next = strchr(pair, ',');
         if (next)

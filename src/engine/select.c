@@ -15,10 +15,13 @@ void select_pages(const struct select_knobs *k, const struct attend_query *q, in
     const int32_t n = q->kv.n, n_pages = (n + page - 1) / page;
     const int32_t budget = budget_of(k->budget, n);
     int32_t keep = (budget + page - 1) / page;
-    keep = keep > n_pages ? n_pages : keep;
+    int32_t pinned = 0;
     for (int32_t p = 0; p < n_pages; p++)
-        if (p * page < k->sink || (p + 1) * page > n - k->recent || p == n_pages - 1)
+        if (p * page < k->sink || (p + 1) * page > n - k->recent || p == n_pages - 1) {
             score[p] = INFINITY;
+            pinned++;
+        }
+    keep = keep < pinned ? pinned : keep > n_pages ? n_pages : keep;
     attend_top_k(score, n_pages, keep, work, work + n_pages);
     attend_clear(seen, 0, n);
     for (int32_t i = 0; i < keep; i++) {

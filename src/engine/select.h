@@ -10,21 +10,26 @@ struct select_knobs {
     int phase; /* 0: decode, 1: both */
     struct layer_set layers;
 };
-#define SELECT_KNOBS(budget_default, sink_default, recent_default, layers_default)                           \
-    {"budget", KNOB_BUDGET, offsetof(struct select_knobs, budget),                                           \
-     0,        0,           budget_default,                                                                  \
-     NULL,     "entries",   "what a row reads at most of a layer and KV head: a number, a share, or all"},   \
-        {"sink", KNOB_INT,      offsetof(struct select_knobs, sink),                                         \
-         0,      LIMIT_CONTEXT, sink_default,                                                                \
-         NULL,   "entries",     "first entries that are always read; they count"},                           \
-        {"recent", KNOB_INT,      offsetof(struct select_knobs, recent),                                     \
-         0,        LIMIT_CONTEXT, recent_default,                                                            \
-         NULL,     "entries",     "last entries that are always read; they count"},                          \
-        {"phase",       KNOB_CHOICE, offsetof(struct select_knobs, phase),          0, 0, "decode",          \
-         "decode|both", NULL,        "decode: rows of an announced prompt read all"},                        \
-    {                                                                                                        \
-        "layers", KNOB_LAYERS, offsetof(struct select_knobs, layers), 0, 0, layers_default, NULL, NULL,      \
-            "layers it acts in; the others read all"                                                         \
+#define SELECT_KNOBS(budget_default, sink_default, recent_default, layers_default)                            \
+    {"budget", KNOB_BUDGET, offsetof(struct select_knobs, budget),                                            \
+     0,        0,           budget_default,                                                                   \
+     NULL,     "entries",   "what a row reads at most of a layer and KV head: a number, a share, or all"},    \
+        {"sink",                                                                                              \
+         KNOB_INT,                                                                                            \
+         offsetof(struct select_knobs, sink),                                                                 \
+         0,                                                                                                   \
+         LIMIT_CONTEXT,                                                                                       \
+         sink_default,                                                                                        \
+         NULL,                                                                                                \
+         "entries",                                                                                           \
+         "first entries that are always read; they count, and are read even beyond the budget"},              \
+        {"recent", KNOB_INT,  offsetof(struct select_knobs, recent),        0, LIMIT_CONTEXT, recent_default, \
+         NULL,     "entries", "last entries that are always read; likewise"},                                 \
+        {"phase",       KNOB_CHOICE, offsetof(struct select_knobs, phase),          0, 0, "decode",           \
+         "decode|both", NULL,        "decode: rows of an announced prompt read all"},                         \
+    {                                                                                                         \
+        "layers", KNOB_LAYERS, offsetof(struct select_knobs, layers), 0, 0, layers_default, NULL, NULL,       \
+            "layers it acts in; the others read all"                                                          \
     }
 
 /* attend_ops.active of a state that begins with struct select_knobs. */

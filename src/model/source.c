@@ -58,6 +58,7 @@ hasten_status source_tokenizer(const struct gguf *g, int64_t n_rows, struct gguf
     if (!gguf_version(g))
         return hf_source_tokenizer(g, n_rows, out, err);
 #else
+    (void)g;
     (void)n_rows;
     (void)err;
 #endif
