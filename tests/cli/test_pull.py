@@ -136,11 +136,14 @@ class Pull(unittest.TestCase):
         """Ctrl-C (to the whole process group): 130, one sentence, no half file; the next pull goes on."""
         slow = Path(self.temporary.name) / "bin"
         slow.mkdir()
-        (slow / "python3").write_text("#!/bin/sh\nexec sleep 30\n")
+        (slow / "python3").write_text("#!/bin/sh\n: >\"$0.runs\"\nexec sleep 30\n")
         (slow / "python3").chmod(0o755)
         p = subprocess.Popen([HASTEN, "pull", "smollm2"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                              env=dict(self.environment, PATH=f"{slow}:{os.environ['PATH']}"), start_new_session=True)
-        time.sleep(0.5)
+        for _ in range(200): # until it is at work, however busy the machine
+            if (slow / "python3.runs").exists():
+                break
+            time.sleep(0.1)
         os.killpg(p.pid, signal.SIGINT)
         out, err = p.communicate(timeout=20)
         self.assertEqual((p.returncode, out), (130, ""))
