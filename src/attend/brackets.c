@@ -14,15 +14,18 @@ static const struct knob bracket_table[] = {
     {"seed", KNOB_INT, offsetof(struct bracket_knobs, seed), 0, INT32_MAX, "1", NULL, NULL, "of random"},
 };
 
-/* Two arrays of scores, indices twice, keys of a page. */
+/* Scores of all and of each head of a group, indices twice, keys of a page. */
 static size_t bracket_scratch(const struct method_site *site, const void *knobs)
 {
     const int32_t n = site->settings->n_ctx + KV_PAGE;
-    int32_t d_k = 0;
+    int32_t heads = 1;
     (void)knobs;
-    for (int32_t i = 0; i < site->desc->n_layer; i++)
-        d_k = site->desc->layers[i].d_k > d_k ? site->desc->layers[i].d_k : d_k;
-    return (2 * (size_t)n + KV_PAGE * (size_t)d_k) * sizeof(float) + select_scratch(n);
+    for (int32_t i = 0; i < site->desc->n_layer; i++) {
+        const int32_t group = site->desc->layers[i].n_head / site->desc->layers[i].n_head_kv;
+        heads = group > heads ? group : heads;
+    }
+    return ((size_t)(heads + 1) * (size_t)n + KV_PAGE * (size_t)kv_widest_key(site)) * sizeof(float) +
+           select_scratch(n);
 }
 
 static void oracle_select(const void *state, const void *seq, const struct attend_query *q, uint64_t *seen,
@@ -30,16 +33,17 @@ static void oracle_select(const void *state, const void *seq, const struct atten
 {
     const struct bracket_knobs *k = state;
     const int32_t n = q->kv.n, d_k = q->kv.d_k;
-    float *score = scratch, *of_head = score + n, *keys = of_head + n + KV_PAGE;
+    const int64_t row = (n + KV_PAGE - 1) / KV_PAGE * KV_PAGE; /* whole pages are scored */
+    float *score = scratch, *of_head = score + row, *keys = of_head + q->n_heads * row;
     (void)seq, (void)stride;
-    for (int32_t h = 0; h < q->n_heads; h++) {
-        for (int32_t from = 0; from < n; from += KV_PAGE) {
-            const struct kv_tile t = kv_tile_at(q->kv.pool, q->kv.seq, from / KV_PAGE, q->kv.lane);
-            look_keys(&t, d_k, n - from < KV_PAGE ? n - from : KV_PAGE, keys);
-            look_scores(keys, d_k, q->q + (int64_t)h * d_k, q->scale, of_head + from);
-        }
-        select_group_add(GROUP_SOFTMEAN, of_head, n, h, q->n_heads, score);
+    for (int32_t from = 0; from < n; from += KV_PAGE) {
+        const struct kv_tile t = kv_tile_at(q->kv.pool, q->kv.seq, from / KV_PAGE, q->kv.lane);
+        look_keys(&t, d_k, n - from < KV_PAGE ? n - from : KV_PAGE, keys);
+        for (int32_t h = 0; h < q->n_heads; h++)
+            look_scores(keys, d_k, q->q + (int64_t)h * d_k, q->scale, of_head + h * row + from);
     }
+    for (int32_t h = 0; h < q->n_heads; h++)
+        select_group_add(GROUP_SOFTMEAN, of_head + h * row, n, h, q->n_heads, score);
     select_pages(&k->common, q, 1, score, seen, (int32_t *)(void *)(keys + (int64_t)KV_PAGE * d_k));
 }
 

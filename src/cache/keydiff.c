@@ -9,11 +9,8 @@ static const struct knob keydiff_table[] = {EVICT_KNOBS("0.5", "4", "32", "0")};
 /* Keys of a page by component, their norms and cosines, the anchor. */
 static size_t keydiff_scratch(const struct method_site *site, const void *knobs)
 {
-    int64_t d_k = 0;
     (void)knobs;
-    for (int32_t i = 0; i < site->desc->n_layer; i++)
-        d_k = site->desc->layers[i].d_k > d_k ? site->desc->layers[i].d_k : d_k;
-    return (size_t)(d_k * (KV_PAGE + 1) + KV_PAGE) * sizeof(float);
+    return (size_t)(kv_widest_key(site) * (KV_PAGE + 1) + KV_PAGE) * sizeof(float);
 }
 
 /* The keys of a page, each divided by its norm; zeros stay. */

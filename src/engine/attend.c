@@ -10,19 +10,24 @@ struct attend_job {
     int32_t layer, first_lane;
 };
 
-/* Of positions below end. */
-static struct kv_view view_of(const struct attend_job *j, const struct hasten_seq *s, int32_t head_kv,
-                              int32_t end)
+struct kv_view kv_view_of(const struct hasten_engine *e, const struct hasten_seq *s, const struct layer *l,
+                          int32_t layer, int32_t first_lane, int32_t head_kv, int32_t end)
 {
-    const int32_t lane = j->first_lane + head_kv;
-    return (struct kv_view){.pool = &j->e->kv,
+    const int32_t lane = first_lane + head_kv;
+    return (struct kv_view){.pool = &e->kv,
                             .seq = &s->kv,
-                            .layer = j->layer,
+                            .layer = layer,
                             .head_kv = head_kv,
                             .lane = lane,
                             .n = end - kv_removed(&s->kv, lane),
-                            .d_k = j->l->d_k,
-                            .d_v = j->l->d_v};
+                            .d_k = l->d_k,
+                            .d_v = l->d_v};
+}
+
+static struct kv_view view_of(const struct attend_job *j, const struct hasten_seq *s, int32_t head_kv,
+                              int32_t end)
+{
+    return kv_view_of(j->e, s, j->l, j->layer, j->first_lane, head_kv, end);
 }
 
 static void *scratch_of(const struct attending *a, int worker)
@@ -123,18 +128,24 @@ static void count_pages(const struct attend_job *j)
     j->e->counters.attend_pages_read += read / (uint64_t)per_kv;
 }
 
+/* Layers that the method has to do with. */
+static bool acts_in(const struct attending *a, const struct layer *l)
+{
+    return a->use && !l->window && l->attn == ATTN_GQA;
+}
+
 void attend_append(struct hasten_engine *e, const struct layer *l, int32_t layer, int32_t first_lane)
 {
     const struct attending *a = &e->methods.attending;
     struct attend_job j = {e, l, layer, first_lane};
-    if (a->use && !l->window && l->attn == ATTN_GQA && a->use->m->attend->append)
+    if (acts_in(a, l) && a->use->m->attend->append)
         pool_for(e->pool, (int64_t)e->pass.n_blocks * l->n_head_kv, 1, append_lanes, &j);
 }
 
 bool attend_rows(struct hasten_engine *e, const struct layer *l, int32_t layer, int32_t first_lane)
 {
     const struct attending *a = &e->methods.attending;
-    if (!a->use || l->window || l->attn != ATTN_GQA)
+    if (!acts_in(a, l))
         return false;
     struct attend_job j = {e, l, layer, first_lane};
     const struct attend_ops *ops = a->use->m->attend;
@@ -176,7 +187,7 @@ void attend_rebuild(struct hasten_engine *e, const struct hasten_seq *s, int32_t
     for (int32_t i = 0; a->use && a->use->m->attend->append && i < e->model->desc.n_layer; i++) {
         r.job.l = &e->layers[i];
         r.job.layer = i;
-        if (!r.job.l->window && r.job.l->attn == ATTN_GQA)
+        if (acts_in(a, r.job.l))
             pool_for(e->pool, r.job.l->n_head_kv, 1, rebuild_lanes, &r);
         r.job.first_lane += r.job.l->n_head_kv;
     }

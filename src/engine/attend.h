@@ -21,6 +21,9 @@ struct kv_view {
  * keeps them. */
 void kv_view_read(const struct kv_view *v, int32_t from, int32_t n, float *k, float *out);
 
+/* Components of a key, of the widest layer: what scratch for one is sized by. */
+int64_t kv_widest_key(const struct method_site *site);
+
 /* The query heads of a row that share a KV head. */
 struct attend_query {
     struct kv_view kv; /* the entries that would be read; the row's own is the last */

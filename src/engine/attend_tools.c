@@ -12,6 +12,14 @@ void kv_view_read(const struct kv_view *v, int32_t from, int32_t n, float *k, fl
     }
 }
 
+int64_t kv_widest_key(const struct method_site *site)
+{
+    int64_t d = 0;
+    for (int32_t i = 0; i < site->desc->n_layer; i++)
+        d = site->desc->layers[i].d_k > d ? site->desc->layers[i].d_k : d;
+    return d;
+}
+
 /* Bits [from, to) of a word, 0 <= from < to <= 64. */
 static uint64_t bits_between(int32_t from, int32_t to)
 {

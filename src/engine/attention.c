@@ -55,14 +55,6 @@ struct work {
     uint8_t *tile;              /* scratch of attn_tile */
 };
 
-/* A part of the scratch; from a NULL scratch only offsets come out. */
-static void *carve(uintptr_t *at, size_t bytes)
-{
-    void *r = (void *)*at;
-    *at += (bytes + 63) & ~(uintptr_t)63;
-    return r;
-}
-
 static struct work lay_out(const struct layer *l, int32_t n_rows, uint8_t *scratch)
 {
     uintptr_t at = (uintptr_t)scratch;

@@ -103,13 +103,6 @@ struct act_job {
     int32_t layer, first_lane, length;
 };
 
-static void *carve(uint8_t **at, size_t bytes)
-{
-    void *p = *at;
-    *at += (bytes + 63) & ~(size_t)63;
-    return p;
-}
-
 /* Which of n entries stay: pinned ones, and the best of the others; ascending into kept. Returns how many. */
 static int32_t choose(const struct method_use *u, int32_t layer, int32_t n, float *score, int32_t *kept,
                       int32_t *work)
@@ -135,7 +128,7 @@ static void act_lanes(void *ctx, int64_t begin, int64_t end, int worker)
     const struct method_use *u = c->use;
     const int32_t group = j->l->n_head / j->l->n_head_kv;
     for (int64_t i = begin; i < end; i++) {
-        uint8_t *at = c->scratch + (size_t)worker * c->scratch_bytes;
+        uintptr_t at = (uintptr_t)(c->scratch + (size_t)worker * c->scratch_bytes);
         const int32_t lane = j->first_lane + (int32_t)i, n = j->length - kv_removed(&j->s->kv, lane);
         const int32_t n_q = c->window < j->length ? c->window : j->length;
         const float **q = carve(&at, (size_t)c->window * sizeof *q);
@@ -144,21 +137,15 @@ static void act_lanes(void *ctx, int64_t begin, int64_t end, int worker)
         int32_t *work = carve(&at, (size_t)j->e->settings.n_ctx * sizeof *work);
         for (int32_t k = 0; k < n_q; k++)
             q[k] = query_slot(j->e, j->s, j->layer, j->length - n_q + k) + i * group * j->l->d_k;
-        struct cache_lane view = {.kv = {.pool = &j->e->kv,
-                                         .seq = &j->s->kv,
-                                         .layer = j->layer,
-                                         .head_kv = (int32_t)i,
-                                         .lane = lane,
-                                         .n = n,
-                                         .d_k = j->l->d_k,
-                                         .d_v = j->l->d_v},
-                                  .n_queries = n_q,
-                                  .n_heads = group,
-                                  .q = q,
-                                  .scale = j->l->q_scale,
-                                  .softcap = j->l->softcap};
+        const struct cache_lane view = {
+            .kv = kv_view_of(j->e, j->s, j->l, j->layer, j->first_lane, (int32_t)i, j->length),
+            .n_queries = n_q,
+            .n_heads = group,
+            .q = q,
+            .scale = j->l->q_scale,
+            .softcap = j->l->softcap};
         void *state = method_seq_state(j->e, u, j->s);
-        u->m->cache->score(u->state, state, &view, score, at);
+        u->m->cache->score(u->state, state, &view, score, (void *)at);
         int32_t *count = &j->e->methods.caching.counts[lane];
         *count = choose(u, j->layer, n, score, kept, work);
         if (u->m->cache->kept)
@@ -204,13 +191,10 @@ void cache_act(struct hasten_engine *e, struct hasten_seq *s, int32_t length)
 /* Keys of a page, its scores, and of each query and head the state of its softmax. */
 size_t cache_mass_scratch(const struct method_site *site, int32_t window)
 {
-    int64_t d_k = 0, group = 0;
-    for (int32_t i = 0; i < site->desc->n_layer; i++) {
-        const struct layer *l = &site->desc->layers[i];
-        widen(&d_k, l->d_k);
-        widen(&group, l->n_head / l->n_head_kv);
-    }
-    return (size_t)((d_k + 1) * KV_PAGE + 2 * window * group) * sizeof(float) + 64;
+    int64_t group = 0;
+    for (int32_t i = 0; i < site->desc->n_layer; i++)
+        widen(&group, site->desc->layers[i].n_head / site->desc->layers[i].n_head_kv);
+    return (size_t)((kv_widest_key(site) + 1) * KV_PAGE + 2 * window * group) * sizeof(float) + 64;
 }
 
 /* The entries that query k sees: those up to its own. */

@@ -57,22 +57,24 @@ void depth_gate(struct hasten_engine *e, int32_t layer)
     }
 }
 
-void depth_keep(struct hasten_engine *e)
+/* The residual streams of rows that left, aside or back. */
+static void move_left(struct hasten_engine *e, bool back)
 {
     const struct deepening *d = &e->methods.deepening;
-    const size_t bytes = (size_t)e->model->desc.d_model * sizeof(float);
-    for (int32_t i = 0; d->gate && d->n_left && i < e->pass.n_rows; i++)
+    const int64_t n = e->model->desc.d_model;
+    for (int32_t i = 0; d->gate && d->n_left && i < e->pass.n_rows; i++) {
+        float *x = e->buf.x + i * n, *saved = d->saved + i * n;
         if (d->left[i])
-            memcpy(d->saved + (int64_t)i * e->model->desc.d_model,
-                   e->buf.x + (int64_t)i * e->model->desc.d_model, bytes);
+            memcpy(back ? x : saved, back ? saved : x, (size_t)n * sizeof *x);
+    }
+}
+
+void depth_keep(struct hasten_engine *e)
+{
+    move_left(e, false);
 }
 
 void depth_restore(struct hasten_engine *e)
 {
-    const struct deepening *d = &e->methods.deepening;
-    const size_t bytes = (size_t)e->model->desc.d_model * sizeof(float);
-    for (int32_t i = 0; d->gate && d->n_left && i < e->pass.n_rows; i++)
-        if (d->left[i])
-            memcpy(e->buf.x + (int64_t)i * e->model->desc.d_model,
-                   d->saved + (int64_t)i * e->model->desc.d_model, bytes);
+    move_left(e, true);
 }

@@ -162,6 +162,14 @@ struct hasten_engine {
     struct method_set methods;
 };
 
+/* A part of the scratch; from a NULL scratch only offsets come out. */
+static inline void *carve(uintptr_t *at, size_t bytes)
+{
+    void *r = (void *)*at;
+    *at += (bytes + 63) & ~(uintptr_t)63;
+    return r;
+}
+
 static inline void widen(int64_t *to, int64_t v)
 {
     *to = v > *to ? v : *to;

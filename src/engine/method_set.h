@@ -54,6 +54,10 @@ void method_seq_truncate(struct hasten_engine *e, const struct hasten_seq *s, in
 /* A method's part of a sequence's state. */
 void *method_seq_state(const struct hasten_engine *e, const struct method_use *u, const struct hasten_seq *s);
 
+/* Of a layer whose lanes begin with first_lane, KV head head_kv: the entries of positions below end. */
+struct kv_view kv_view_of(const struct hasten_engine *e, const struct hasten_seq *s, const struct layer *l,
+                          int32_t layer, int32_t first_lane, int32_t head_kv, int32_t end);
+
 /* attend.c: between the storing of a layer's keys and its attention. Returns whether any row's words count. */
 void attend_append(struct hasten_engine *e, const struct layer *l, int32_t layer, int32_t first_lane);
 bool attend_rows(struct hasten_engine *e, const struct layer *l, int32_t layer, int32_t first_lane);

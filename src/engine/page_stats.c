@@ -3,18 +3,10 @@
 #include "engine/engine.h"
 #include "kernels/look.h"
 
-static int64_t widest_key(const struct method_site *site)
-{
-    int64_t d = 0;
-    for (int32_t i = 0; i < site->desc->n_layer; i++)
-        widen(&d, site->desc->layers[i].d_k);
-    return d;
-}
-
 struct page_stats page_stats_of(const struct method_site *site, enum page_stat kind, int32_t page)
 {
     return (struct page_stats){
-        .kind = kind, .page = page, .n_pages = site->settings->n_ctx / page, .d_k = widest_key(site)};
+        .kind = kind, .page = page, .n_pages = site->settings->n_ctx / page, .d_k = kv_widest_key(site)};
 }
 
 static int64_t groups(const struct page_stats *s)
@@ -40,7 +32,7 @@ size_t page_stats_bytes(const struct method_site *site, const struct page_stats 
 
 size_t page_stats_scratch(const struct method_site *site)
 {
-    return (size_t)widest_key(site) * sizeof(float);
+    return (size_t)kv_widest_key(site) * sizeof(float);
 }
 
 static void add_key(const struct page_stats *s, const float *k, int32_t d_k, bool first, float *low)

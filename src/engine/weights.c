@@ -35,7 +35,8 @@ static struct weight *matrix_at(struct layer *layers, int32_t n_layer, struct we
 }
 
 /* Calls fn for each matrix that becomes something else, in order, until it fails. */
-typedef hasten_status (*matrix_fn)(void *ctx, struct weight *w, const struct quant_type *to);
+typedef hasten_status (*matrix_fn)(void *ctx, enum matrix_role role, struct weight *w,
+                                   const struct quant_type *to);
 
 static hasten_status each_matrix(struct layer *layers, int32_t n_layer, struct weight *output,
                                  const struct method_use *u, matrix_fn fn, void *ctx)
@@ -47,7 +48,7 @@ static hasten_status each_matrix(struct layer *layers, int32_t n_layer, struct w
         struct weight *w = matrix_at(layers, n_layer, output, i, &layer, &role);
         const struct quant_type *to = w ? u->m->weights->becomes(u->knobs, layer, role, w) : NULL;
         if (to)
-            st = fn(ctx, w, to);
+            st = fn(ctx, role, w, to);
     }
     return st;
 }
@@ -59,9 +60,11 @@ static size_t padded(int64_t bytes)
 
 /* ---- plan ----------------------------------------------------------------------------------------------------- */
 
-static hasten_status add_bytes(void *ctx, struct weight *w, const struct quant_type *to)
+static hasten_status add_bytes(void *ctx, enum matrix_role role, struct weight *w,
+                               const struct quant_type *to)
 {
     const struct weight as = weight_as(w, to);
+    (void)role;
     *(uint64_t *)ctx += padded(as.n_rows * as.row_bytes);
     return HASTEN_OK;
 }
@@ -79,12 +82,13 @@ struct widen_ctx {
     struct widths *out;
 };
 
-static hasten_status widen_one(void *ctx, struct weight *w, const struct quant_type *to)
+static hasten_status widen_one(void *ctx, enum matrix_role role, struct weight *w,
+                               const struct quant_type *to)
 {
     const struct widen_ctx *c = ctx;
     const struct weight as = weight_as(w, to);
     widen_matrix(c->kernels, &as, c->out);
-    if (w->n_rows == c->out->d) /* perhaps a w_down: its input is made in one go */
+    if (role == MATRIX_DOWN) /* its input is made in one go */
         widen_size(&c->out->hidden_row, c->kernels->act_row_bytes(c->kernels->form_of(to, w->k), w->k));
     return HASTEN_OK;
 }
@@ -105,11 +109,12 @@ struct make_ctx {
     struct hasten_error *err;
 };
 
-static hasten_status make_one(void *ctx, struct weight *w, const struct quant_type *to)
+static hasten_status make_one(void *ctx, enum matrix_role role, struct weight *w, const struct quant_type *to)
 {
     struct make_ctx *c = ctx;
     struct reweighting *r = &c->e->methods.reweighting;
     struct weight as = weight_as(w, to);
+    (void)role;
     const hasten_status st =
         r->use->m->weights->make(r->use->knobs, w, to, c->pool, r->memory + c->at, c->err);
     if (st)

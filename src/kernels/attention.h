@@ -141,6 +141,25 @@ static inline struct q8_query q8_query_at(const void *row, int64_t d_k)
     return (struct q8_query){row, d, (const int32_t *)(const void *)(d + q8_blocks(d_k))};
 }
 
+/* Component d of the key of entry e, as a float: exact. */
+MATH_INLINE float key_at(enum kv_rep rep, const void *k, int64_t d_k, int64_t d, int64_t e)
+{
+    switch (rep) {
+    case KV_F16:
+        return f16_to_f32(((const uint16_t *)k)[d * ATTN_TILE + e]);
+    case KV_F32:
+        return ((const float *)k)[d * ATTN_TILE + e];
+    case KV_BF16:
+        return bf16_value(((const uint16_t *)k)[(d / 2 * ATTN_TILE + e) * 2 + d % 2]);
+    case KV_Q8:
+        return (float)(((const uint8_t *)k)[(d / 4 * ATTN_TILE + e) * 4 + d % 4] - 128) *
+               q8_key_scales(k, d_k)[d / Q8_BLOCK * ATTN_TILE + e];
+    case KV_REPS:
+        break;
+    }
+    return 0;
+}
+
 /* The parts of the twin of attn_tile that differ (ref/twin_attention_low.c). p: 64 raw scores (softcap not yet
  * applied); probabilities that l sums. */
 void twin_low_store(enum kv_rep rep, int64_t d_k, int64_t d_v, int32_t e, const float *k, const float *v,

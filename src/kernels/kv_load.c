@@ -4,31 +4,6 @@
 #include "formats/quant.h"
 #include <string.h>
 
-static void load_key(const struct kv_tile *t, int64_t d_k, int32_t e, float *k)
-{
-    const uint16_t *half = t->k;
-    const uint8_t *bytes = t->k;
-    for (int64_t d = 0; d < d_k; d++) {
-        switch (t->rep) {
-        case KV_F16:
-            k[d] = f16_to_f32(half[d * ATTN_TILE + e]);
-            break;
-        case KV_F32:
-            k[d] = ((const float *)t->k)[d * ATTN_TILE + e];
-            break;
-        case KV_BF16:
-            k[d] = bf16_value(half[(d / 2 * ATTN_TILE + e) * 2 + d % 2]);
-            break;
-        case KV_Q8:
-            k[d] = (float)(bytes[(d / 4 * ATTN_TILE + e) * 4 + d % 4] - 128) *
-                   q8_key_scales(t->k, d_k)[d / Q8_BLOCK * ATTN_TILE + e];
-            break;
-        case KV_REPS:
-            break;
-        }
-    }
-}
-
 static void load_value(const struct kv_tile *t, int64_t d_v, int32_t e, float *v)
 {
     const uint16_t *half = t->v;
@@ -55,8 +30,8 @@ static void load_value(const struct kv_tile *t, int64_t d_v, int32_t e, float *v
 
 void kv_load(const struct kv_tile *t, int64_t d_k, int64_t d_v, int32_t e, float *k, float *v)
 {
-    if (k)
-        load_key(t, d_k, e, k);
+    for (int64_t d = 0; k && d < d_k; d++)
+        k[d] = key_at(t->rep, t->k, d_k, d, e);
     if (v)
         load_value(t, d_v, e, v);
 }

@@ -1,31 +1,35 @@
 /* See look.h. */
 #include "kernels/look.h"
-#include "formats/quant.h"
 #include "kernels/attention.h"
 #include "kernels/math.h"
 #include "kernels/sets.h"
 #include <math.h>
-#include <string.h>
+
+/* The loop for one representation, which is a constant where it is called. */
+MATH_INLINE void keys_of(enum kv_rep rep, const void *k, int64_t d_k, int32_t n, float *kt)
+{
+    for (int64_t d = 0; d < d_k; d++)
+        for (int64_t j = 0; j < ATTN_TILE; j++)
+            kt[d * ATTN_TILE + j] = j < n ? key_at(rep, k, d_k, d, j) : 0.0f;
+}
 
 void look_keys(const struct kv_tile *t, int64_t d_k, int32_t n, float *kt)
 {
-    const uint16_t *half = t->k;
-    const uint8_t *bytes = t->k;
-    memset(kt, 0, (size_t)d_k * ATTN_TILE * sizeof *kt);
-    for (int64_t d = 0; d < d_k; d++) {
-        float *to = kt + d * ATTN_TILE;
-        const float *scale = t->rep == KV_Q8 ? q8_key_scales(t->k, d_k) + d / Q8_BLOCK * ATTN_TILE : NULL;
-        if (t->rep == KV_F16)
-            for (int64_t j = 0; j < n; j++)
-                to[j] = f16_to_f32(half[d * ATTN_TILE + j]);
-        else if (t->rep == KV_F32)
-            memcpy(to, (const float *)t->k + d * ATTN_TILE, (size_t)n * sizeof *to);
-        else if (t->rep == KV_BF16)
-            for (int64_t j = 0; j < n; j++)
-                to[j] = bf16_value(half[(d / 2 * ATTN_TILE + j) * 2 + d % 2]);
-        else
-            for (int64_t j = 0; j < n; j++)
-                to[j] = (float)(bytes[(d / 4 * ATTN_TILE + j) * 4 + d % 4] - 128) * scale[j];
+    switch (t->rep) {
+    case KV_F16:
+        keys_of(KV_F16, t->k, d_k, n, kt);
+        break;
+    case KV_F32:
+        keys_of(KV_F32, t->k, d_k, n, kt);
+        break;
+    case KV_BF16:
+        keys_of(KV_BF16, t->k, d_k, n, kt);
+        break;
+    case KV_Q8:
+        keys_of(KV_Q8, t->k, d_k, n, kt);
+        break;
+    case KV_REPS:
+        break;
     }
 }
 
