@@ -8,6 +8,7 @@ each in one JSON file, and the page docs/receipts.md of all of them.
 --only "attend quest:budget=256" measures one; without it the list METHODS below. Files lie in docs/receipts/MODEL/ (docs/receipt.schema.json says their form), and
 once more where `hasten methods NAME` finds them."""
 
+import argparse
 import datetime
 import hashlib
 import json
@@ -18,9 +19,8 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from script import Parser, run, stop  # noqa: E402
+from script import ROOT, Parser, need_program, run, stop  # noqa: E402
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 FOLDER = os.path.join(ROOT, "docs", "receipts")
 # stage, spec. Budgets are of a context of some 3,000 tokens, of which about a twelfth is read or kept.
 METHODS = ["attend oracle:budget=256", "attend quest:budget=256", "attend moba:budget=256", "attend window:recent=252,phase=decode",
@@ -69,8 +69,8 @@ def receipt(args, method, info, model_hash):
     gain = fast["with"]
     return {"schema": SCHEMA, "method": how[0][2:] + " " + how[1], "knobs": gain["methods"], "model": args.model,
             "model_sha256": model_hash, "commit": commit(), "date": datetime.date.today().isoformat(),
-            "machine": {"cpu": args.cpu, "threads": fast["threads"], "kernels": fast["kernels"],
-                        "read_gbs": (fast["limits"] or {}).get("memory_gbs")},
+            "machine": {"cpu": fast["limits"]["cpu"], "threads": fast["threads"], "kernels": fast["kernels"],
+                        "read_gbs": fast["limits"]["read"]["all_gbs"]},
             "workload": {"depth": args.depth, "prefill": 128, "decode": 32, "text": os.path.basename(args.text)},
             "gain": {phase: {"plain_tps": fast[phase]["median"], "tps": gain[phase]["median"],
                              "ratio": {k: gain[phase]["ratio"][k] for k in ("median", "lo", "hi", "level")},
@@ -147,15 +147,8 @@ def render():
         f.write("\n".join(lines) + "\n")
 
 
-def cpu_name():
-    with open("/proc/cpuinfo") as f:
-        text = f.read()
-    got = {key: re.search(rf"^{key}\s*:\s*(.*)$", text, re.M) for key in ("model name", "cpu family", "model")}
-    return ", ".join(f"{'' if key == 'model name' else key + ' '}{m.group(1)}" for key, m in got.items() if m)
-
-
 def main():
-    parser = Parser(description=__doc__, formatter_class=__import__("argparse").RawDescriptionHelpFormatter)
+    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--hasten", default=os.path.join(ROOT, "build", "release", "hasten"))
     parser.add_argument("--model", default="smollm2", help="a name in the cache [%(default)s]")
     parser.add_argument("--text", help="the text of the damage; not one that anything was tuned on")
@@ -166,15 +159,14 @@ def main():
     parser.add_argument("--quick", action="store_true", help="two windows, three repetitions")
     parser.add_argument("--render", action="store_true", help="only docs/receipts.md from what is there")
     args = parser.parse_args()
-    args.cpu = cpu_name()
     if args.quick:
         args.windows, args.repeat = 2, 3
     if not args.render and not args.text:
         stop(2, "no --text (expected a text file for the damage)")
     if not args.render:
+        need_program(args.hasten)
         measure(args)
     render()
-    return 0
 
 
 if __name__ == "__main__":
