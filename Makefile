@@ -1,7 +1,7 @@
 # Short names for what scripts/ and CMake do.
 #
 #   make demo                  install, build, fetch a model, ask it something
-#   make check                 every test: release, sanitizers, lints; at most 15 minutes
+#   make check                 the tests: release, sanitizers, lints; at most 15 minutes; make check-all: of all turns
 #   make deep DATA=DIR         the long tests and fuzzing, resumable; DEEP_SHARDS=i/n, ONLY=PATTERN
 #   make bench                 speed beside the peers that are built, docs/performance.md; about an hour with two
 #                              peers; BENCH="--models smollm2 --pairs 1 --no-neighbour" for less
@@ -14,7 +14,7 @@ ONLY ?= .
 RECEIPT_MODELS ?= smollm2 qwen-0.5b qwen-1.5b
 BENCH_MODELS ?= smollm2 gemma3-270m qwen-0.5b qwen-1.5b
 
-.PHONY: build man demo check deep bench receipts install fresh-root format lint fuzz
+.PHONY: build man demo check check-all deep bench receipts install fresh-root format lint fuzz
 
 build:
 	@scripts/deps
@@ -29,6 +29,9 @@ demo:
 
 check:
 	@scripts/check
+
+check-all:
+	@scripts/check --all
 
 deep:
 	@scripts/deep "$(DATA)" --only "$(ONLY)"
