@@ -15,7 +15,7 @@
 #define ALIGNED_TO 64
 
 struct header { /* lies in the last bytes before the pointer handed out */
-    size_t size_bytes;
+    _Alignas(16) size_t size_bytes;
     size_t offset; /* from the system's block to the pointer handed out: 16, or 64 for aligned blocks */
 };
 _Static_assert(sizeof(struct header) == 16, "the header must keep malloc's alignment");
