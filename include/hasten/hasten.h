@@ -272,6 +272,8 @@ struct hasten_counters {
     /* Under a method of the stage attend: pages that rows would have read of each layer and KV head, and did. */
     uint64_t attend_pages_all, attend_pages_read;
     uint64_t layer_rows; /* rows times layers that were run whole */
+    uint64_t
+        kv_bytes; /* bytes of KV pages that attention read (a page once for up to 16 rows of a sequence) */
 };
 void hasten_engine_counters(const struct hasten_engine *e, struct hasten_counters *out);
 

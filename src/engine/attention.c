@@ -389,10 +389,27 @@ static void attend_span_in_place(void *ctx, int64_t begin, int64_t end, int work
     attend_span(ctx, begin, end, worker, NULL);
 }
 
+/* Bytes of the pages that are about to be read. */
+static void count_bytes(const struct attention *a)
+{
+    const struct kv_lane lane = {a->l->d_k, a->l->d_v};
+    uint64_t pages = 0;
+    for (int32_t i = 0; i < a->n_blocks; i++)
+        for (int32_t h = 0; h < a->l->n_head_kv; h++) {
+            const struct row_block b = block_at(a, i, h);
+            const struct pages seen = visible_pages(a->l, &b);
+            for (int32_t page = seen.first; page < seen.end && a->selected; page++)
+                pages += page_read(a, &b, h, page);
+            pages += a->selected ? 0 : (uint64_t)(seen.end - seen.first);
+        }
+    a->e->counters.kv_bytes += pages * kv_page_bytes(a->e->kv.rep, &lane);
+}
+
 void attention_layer(struct hasten_engine *e, const struct layer *l, int32_t first_lane, bool selected)
 {
     struct attention a = {
         .e = e, .l = l, .first_lane = first_lane, .n_blocks = e->pass.n_blocks, .selected = selected};
+    count_bytes(&a);
     const int64_t n_units = (int64_t)e->pass.n_blocks * l->n_head_kv;
     const bool fits =
         ATTN_BLOCK_ROWS * (size_t)(l->n_head / l->n_head_kv) * partial_bytes(l) <= POOL_STAGE_BYTES;
