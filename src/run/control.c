@@ -4,16 +4,24 @@
  * given the one before, from counts that begin with what the drafter says of itself). Cost of a step of m rows: what was measured, between
  * measurements a straight line, beyond them its last slope. A class that does not pay is tried again now and then with
  * few tokens, so that a text which becomes predictable is noticed; that costs about 1 %, and so does the plain step that
- * is put in between many others to know what they are compared with. */
+ * is put in between many others to know what they are compared with.
+ *
+ * Counts of a new text say nothing yet, and an answer is often over before they do. So what proposals can lose is bounded
+ * by an account: it begins with the cost of half a step, gets 1 % of each plain step and what each step with proposals saved
+ * (or lost), and no step may add rows that cost more than is in it. A text in which nothing stands is slowed by that, not
+ * more; one in which much stands has soon saved enough to try longer proposals. */
 #include "run/control.h"
 
-#define PRIOR 3.0       /* counts that the first proposals of a class begin with */
-#define KEEP 0.98       /* of the counts, each time */
-#define GAIN 1.02       /* less is not worth it */
-#define RETRY 32        /* proposals let pass before one is tried */
-#define RETRY_TOKENS 3  /* with so many tokens */
-#define REFRESH 64      /* steps with proposals before a plain one is measured again */
-#define FIRST_SLOPE 0.1 /* of a plain step's cost for each row more, before anything is known */
+#define PRIOR 3.0        /* counts that the first proposals of a class begin with */
+#define KEEP 0.98        /* of the counts, each time */
+#define GAIN 1.02        /* less is not worth it */
+#define RETRY 32         /* proposals let pass before one is tried */
+#define RETRY_TOKENS 3   /* with so many tokens */
+#define REFRESH 64       /* steps with proposals before a plain one is measured again */
+#define FIRST_SLOPE 0.1  /* of a plain step's cost for each row more, before anything is known */
+#define FIRST_CREDIT 0.5 /* of plain steps: what may be lost before anything was saved */
+#define STEP_CREDIT 0.01 /* of each plain step */
+#define MOST_CREDIT 4.0  /* of plain steps: what was saved long ago is no reason to lose much now */
 
 static int32_t class_of(float conf)
 {
@@ -80,7 +88,22 @@ int32_t control_choose(struct draft_control *c, int32_t n, float conf)
         c->paused[class] = 0;
         k = n < RETRY_TOKENS ? n : RETRY_TOKENS;
     }
+    while (k > 0 && cost_of(c, k + 1) - plain > c->credit)
+        k--;
     return k;
+}
+
+/* What a step saved against plain ones, by what such steps usually cost: a disturbance is nobody's loss. */
+static void settle(struct draft_control *c, int32_t rows, int32_t n_drafts, int32_t n_stood)
+{
+    const double plain = c->ms[1], most = MOST_CREDIT * plain;
+    if (plain <= 0)
+        return;
+    if (n_drafts)
+        c->credit += (n_stood + 1) * plain - c->ms[rows];
+    else
+        c->credit += STEP_CREDIT * plain;
+    c->credit = c->credit > most ? most : c->credit < -plain ? -plain : c->credit;
 }
 
 void control_note(struct draft_control *c, int32_t n_due, int32_t n_drafts, float conf, int32_t n_checked,
@@ -97,5 +120,8 @@ void control_note(struct draft_control *c, int32_t n_due, int32_t n_drafts, floa
         return;
     double *known = &c->ms[rows]; /* down faster than up: what disturbs a step makes it longer */
     const double by = ms - *known;
+    if (rows == 1 && *known <= 0)
+        c->credit = FIRST_CREDIT * ms;
     *known = *known <= 0 ? ms : *known + (by < 0 ? 0.3 * by : 0.1 * (by < *known ? by : *known));
+    settle(c, rows, n_drafts, n_stood);
 }

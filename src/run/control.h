@@ -13,6 +13,7 @@ struct draft_control {
     double stood[CONTROL_CLASSES][CONTROL_PLACES], checked[CONTROL_CLASSES][CONTROL_PLACES];
     int32_t paused[CONTROL_CLASSES]; /* proposals not followed since the last one that was */
     int32_t since_plain;             /* steps with proposals since the last one without */
+    double credit; /* ms that proposals may lose: what they saved so far, and a little of every step */
 };
 
 /* Of n proposed tokens so many. */
