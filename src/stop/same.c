@@ -115,21 +115,21 @@ static void same_begin(const void *state, void *seq, const struct stop_view *v)
 /* Do the tokens behind the last question end a chunk? */
 static bool chunk_ends(const struct same *m, const struct same_seq *s, const struct stop_view *v)
 {
-    struct buf text = {0};
+    struct buf *text = m->thinking.text;
     struct hasten_error err;
     bool ends = false;
+    buf_clear(text);
     const int64_t first = v->n - 3 > s->asked ? v->n - 3 : s->asked;
     for (int64_t i = first; i < v->n; i++)
-        if (vocab_token_bytes(m->thinking.vocab, v->path[i], false, &text, &err))
+        if (vocab_token_bytes(m->thinking.vocab, v->path[i], false, text, &err))
             break;
-    const char *end = text.data ? text.data + text.len : NULL;
-    if (text.len >= 2 && m->knobs->every == EVERY_PARA)
+    const char *end = text->data ? text->data + text->len : NULL;
+    if (text->len >= 2 && m->knobs->every == EVERY_PARA)
         ends = end[-1] == '\n' && end[-2] == '\n';
-    else if (text.len && m->knobs->every == EVERY_LINE)
+    else if (text->len && m->knobs->every == EVERY_LINE)
         ends = end[-1] == '\n';
-    else if (text.len)
+    else if (text->len)
         ends = strchr(".!?\n", end[-1]) && end[-1];
-    buf_free(&text);
     return ends;
 }
 
@@ -149,18 +149,17 @@ static bool same_watch(const void *state, const void *seq, const struct stop_vie
 
 struct ending {
     const struct vocab *vocab;
+    struct buf *text; /* scratch */
 };
 
 /* An answer ends with its turn, or at a token that ends a line. */
 static bool ends_answer(const void *ctx, int32_t id)
 {
     const struct ending *e = ctx;
-    struct buf b = {0};
     struct hasten_error err;
-    const bool ends = vocab_is_eog(e->vocab, id) || vocab_token_bytes(e->vocab, id, false, &b, &err) ||
-                      (b.len && memchr(b.data, '\n', b.len));
-    buf_free(&b);
-    return ends;
+    buf_clear(e->text);
+    return vocab_is_eog(e->vocab, id) || vocab_token_bytes(e->vocab, id, false, e->text, &err) ||
+           (e->text->len && memchr(e->text->data, '\n', e->text->len));
 }
 
 /* Letters in lower case and digits, the rest of ASCII left out: FNV-1a (Fowler, Noll, Vo). 0: nothing is left. A point
@@ -188,7 +187,7 @@ static hasten_status ask(const struct same *m, const struct stop_view *v, uint64
 {
     int32_t ids[ANSWER_TOKENS], n;
     struct buf text = {0};
-    const struct ending ending = {m->thinking.vocab};
+    const struct ending ending = {m->thinking.vocab, m->thinking.text};
     const struct branch_task task = {.seq = v->seq,
                                      .forced = m->ask.ids,
                                      .n_forced = (int32_t)m->ask.n,

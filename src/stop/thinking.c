@@ -67,6 +67,17 @@ static hasten_status index_tokens(const struct vocab *v, struct delimiter *d, st
     return st;
 }
 
+/* Room for some tokens; longer ones are no part of a delimiter. */
+static hasten_status open_scratch(struct thinking *t, struct hasten_error *err)
+{
+    static const char blank[16 * THINKING_BYTES];
+    t->text = mem_calloc(1, sizeof *t->text);
+    if (!t->text || buf_put(t->text, blank, sizeof blank))
+        return error_set(err, HASTEN_ERR_MEMORY, "--stop-when: out of memory");
+    buf_clear(t->text);
+    return HASTEN_OK;
+}
+
 hasten_status thinking_open(const struct method_site *site, const char *open, const char *close,
                             struct thinking *t, struct hasten_error *err)
 {
@@ -75,6 +86,8 @@ hasten_status thinking_open(const struct method_site *site, const char *open, co
         return error_set(err, HASTEN_ERR_USAGE, "found %s alone (expected open and close)",
                          open ? "open" : "close");
     hasten_status st = open ? set(&t->open, open, err) : find_pair(t, err);
+    if (!st)
+        st = open_scratch(t, err);
     if (!st && open)
         st = set(&t->close, close, err);
     if (!st)
@@ -90,6 +103,9 @@ void thinking_close(struct thinking *t)
 {
     mem_free(t->open.may_end);
     mem_free(t->close.may_end);
+    if (t->text)
+        buf_free(t->text);
+    mem_free(t->text);
     *t = (struct thinking){0};
 }
 
@@ -100,18 +116,18 @@ struct tail {
     int64_t starts[4 * THINKING_BYTES]; /* of each byte the place of its token */
 };
 
-static bool prepend(const struct vocab *v, int32_t id, int64_t place, struct tail *t)
+static bool prepend(const struct thinking *t, int32_t id, int64_t place, struct tail *tail)
 {
-    struct buf b = {0};
+    struct buf *b = t->text;
     struct hasten_error err;
-    const bool fits =
-        id >= 0 && id < vocab_size(v) && !vocab_token_bytes(v, id, true, &b, &err) && b.len <= (size_t)t->at;
-    for (size_t i = 0; fits && i < b.len; i++) {
-        t->bytes[t->at - (int32_t)b.len + (int32_t)i] = b.data[i];
-        t->starts[t->at - (int32_t)b.len + (int32_t)i] = place;
+    buf_clear(b);
+    const bool fits = id >= 0 && id < vocab_size(t->vocab) &&
+                      !vocab_token_bytes(t->vocab, id, true, b, &err) && b->len <= (size_t)tail->at;
+    for (size_t i = 0; fits && i < b->len; i++) {
+        tail->bytes[tail->at - (int32_t)b->len + (int32_t)i] = b->data[i];
+        tail->starts[tail->at - (int32_t)b->len + (int32_t)i] = place;
     }
-    t->at -= fits ? (int32_t)b.len : 0;
-    buf_free(&b);
+    tail->at -= fits ? (int32_t)b->len : 0;
     return fits;
 }
 
@@ -125,11 +141,11 @@ bool thinking_ends(const struct thinking *t, const struct delimiter *d, const in
     if (id < 0 || id >= vocab_size(t->vocab) || !d->may_end[id])
         return false;
     struct tail tail = {.at = sizeof tail.bytes};
-    if (!prepend(t->vocab, id, n, &tail))
+    if (!prepend(t, id, n, &tail))
         return false;
     const int32_t last = tail.at, end = sizeof tail.bytes;
     for (int64_t i = n - 1; i >= 0 && last - tail.at < d->len; i--)
-        if (!prepend(t->vocab, path[i], i, &tail))
+        if (!prepend(t, path[i], i, &tail))
             break;
     for (int32_t at = tail.at; at + d->len <= end; at++) {
         if (at + d->len <= last || memcmp(tail.bytes + at, d->text, (size_t)d->len) != 0)
@@ -151,7 +167,7 @@ int64_t thinking_broken_off(const struct thinking *t, const struct delimiter *d,
     if (d->len == 0 || d->id >= 0)
         return n;
     for (int64_t i = n - 1; i >= 0 && end - tail.at < d->len - 1; i--) {
-        if (!prepend(t->vocab, path[i], i, &tail))
+        if (!prepend(t, path[i], i, &tail))
             break;
         if (end - tail.at < d->len && memcmp(tail.bytes + tail.at, d->text, (size_t)(end - tail.at)) == 0)
             start = i;
@@ -167,7 +183,7 @@ bool thinking_begun(const struct thinking *t, const int32_t *path, int64_t n)
     if (d->len == 0)
         return false;
     for (int64_t i = n - 1; i >= 0 && i >= n - THINKING_BYTES; i--)
-        if (!prepend(t->vocab, path[i], i, &tail))
+        if (!prepend(t, path[i], i, &tail))
             break;
     while (end > tail.at && strchr(" \t\r\n", tail.bytes[end - 1]) && tail.bytes[end - 1])
         end--;

@@ -18,6 +18,8 @@ struct delimiter {
 struct thinking {
     const struct vocab *vocab;
     struct delimiter open, close;
+    struct buf *
+        text; /* scratch with room for what is looked at, so that looking cannot fail; of the loop's thread */
 };
 
 /* open, close: NULL, or given. What is not given comes from the vocabulary, else the template; found none: both have
