@@ -139,6 +139,13 @@ static int run_mode(const struct command *c, struct eval_args *a, const struct o
         return cli_usage(c, "nothing to evaluate (expected --ppl FILE, --ids FILE or --task NAME)");
     if (a->task && (a->logits || a->damage || a->against))
         return cli_usage(c, "--task with --%s (expected --ppl for that)", a->logits ? "logits" : "damage");
+    for (int i = 0; i < 2 && !a->task; i++) { /* they change no logits of a given text */
+        const enum method_stage stage = i ? STAGE_STOP : STAGE_DRAFT;
+        if (option_on_line(&groups[GROUP_METHODS], method_stage_option(stage)))
+            return cli_usage(c, "--%s without --task (there are answers in tasks alone)",
+                             method_stage_option(stage));
+        a->model.methods.spec[stage].n = 0; /* of a profile */
+    }
     if (model_settings(&a->model, &groups[GROUP_MODEL], &settings, &err))
         return ui_fail(&a->ui, &err);
     if (a->task)
@@ -165,7 +172,7 @@ int cmd_eval(const struct command *c, int argc, char **argv)
                                                             .n = sizeof task_defs / sizeof *task_defs,
                                                             .dst = &a},
                                             [GROUP_MODEL] = model_group(&a.model),
-                                            [GROUP_METHODS] = methods_group(&a.model.methods, false)};
+                                            [GROUP_METHODS] = methods_group(&a.model.methods, true)};
     struct option_positionals pos;
     int rc = command_parse(c, &a.ui, groups, N_GROUPS, 2, argc, argv, &pos);
     if (rc >= 0)

@@ -262,7 +262,7 @@ static hasten_status open_model(struct task_run *r, struct hasten_engine_setting
     const int64_t room = AUTO_POSITIONS / settings->n_ctx, most = room < AUTO_PARALLEL ? room : AUTO_PARALLEL;
     r->n_parallel = r->args->parallel ? r->args->parallel : most > 1 ? (int32_t)most : 1;
     r->n_parallel = r->n_parallel > r->n_items ? (int32_t)r->n_items : r->n_parallel;
-    settings->n_seq_max = r->n_parallel;
+    settings->n_seq_max = r->n_parallel + (settings->n_seq_max > 1); /* a method may need one for branches */
     st = session_open(model, &r->args->model, settings, &r->args->ui, &r->session, err);
     if (!st) {
         hasten_seq_close(r->session.seq); /* the generator opens its own */

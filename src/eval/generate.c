@@ -1,22 +1,25 @@
 /* Continuous batching of conversations (generate.h). */
 #include "eval/generate.h"
 #include "engine/engine.h"
-#include "sample/sampler.h"
-#include "text/detok.h"
+#include "run/run.h"
 #include <string.h>
 
 #define RETOKENIZED 8 /* more tokens that an answer may take when it is read again as text */
+#define MAX_STOPS 8
 
 struct slot { /* one conversation under way */
     bool busy;
     struct eval_answered a;
     struct hasten_seq *seq;
+    struct speculation *drafts; /* of the sequence */
     json_t *messages;
-    struct tokens path; /* prompt and answer so far; what the sequence lacks is pending */
-    int32_t turn, n_new;
-    struct detok *detok;
-    int32_t given; /* tokens of the step that runs */
-    int32_t chosen;
+    struct tokens path; /* the prompt of the turn */
+    int32_t turn;
+    struct sampling law;
+    struct gguf_str stops[MAX_STOPS];
+    struct run *run; /* of the turn */
+    struct answer answer;
+    bool wants; /* more rows of the step */
 };
 
 struct batch {
@@ -26,10 +29,7 @@ struct batch {
     int32_t n;
     struct hasten_item *items; /* [n] of a step */
     struct slot **owners;      /* [n] of these items */
-    struct sampler *sampler;
-    struct sampler_settings law;
-    hasten_status status; /* of the sink */
-    struct hasten_error *err;
+    struct sampler *sampler;   /* nothing in it survives a call, so the slots share it */
 };
 
 /* ---- prompts ------------------------------------------------------------------------------------------- */
@@ -104,6 +104,41 @@ static hasten_status count_context(const struct batch *b, const struct slot *s, 
     return st;
 }
 
+/* The law of a turn. */
+static void set_law(struct batch *b, struct slot *s)
+{
+    const struct eval_item *item = &s->a.item;
+    s->law = (struct sampling){.sampler = b->sampler, .n_predict = item->max_new[s->turn], .stops = s->stops};
+    sampler_default_settings(&s->law.settings);
+    s->law.settings.temperature = 0;
+    for (int32_t i = 0; i < item->n_stops && i < MAX_STOPS; i++)
+        s->stops[s->law.n_stops++] = (struct gguf_str){item->stops[i], strlen(item->stops[i])};
+}
+
+/* A run over the path. Of another conversation nothing is kept: what a method does with it should not depend on who was
+ * here before. */
+static hasten_status open_run(struct batch *b, struct slot *s, struct hasten_error *err)
+{
+    const struct eval_item *item = &s->a.item;
+    struct run_task task = {.engine = b->g->engine,
+                            .seq = s->seq,
+                            .vocab = b->vocab,
+                            .law = &s->law,
+                            .ids = s->path.ids,
+                            .n = s->path.n,
+                            .drafts = s->drafts,
+                            .cancel = b->g->cancel};
+    hasten_status st = s->turn == 0 ? hasten_seq_truncate(s->seq, 0, err) : HASTEN_OK;
+    if (!st && b->g->blind && s->turn == 0 && item->context > 0)
+        st = count_context(b, s, &task.n_announced, err);
+    set_law(b, s);
+    answer_free(&s->answer);
+    if (!st)
+        st = run_open(&task, &s->answer, &s->run, err);
+    s->a.n_prompt += s->answer.prompt_n - s->answer.cached_n;
+    return st;
+}
+
 /* The next user message is part of the path; the sequence keeps what it holds of it. */
 static hasten_status begin_turn(struct batch *b, struct slot *s, struct hasten_error *err)
 {
@@ -121,29 +156,7 @@ static hasten_status begin_turn(struct batch *b, struct slot *s, struct hasten_e
     if (!st && s->path.n < 1)
         st = error_set(err, HASTEN_ERR_USAGE,
                        "eval: item %s has a prompt without tokens (expected at least one)", item->id.data);
-    const int32_t *held = hasten_seq_tokens(s->seq), have = hasten_seq_length(s->seq);
-    int32_t keep = 0;
-    /* Of another conversation nothing is kept: what a method does with it should not depend on who was here before. */
-    while (s->turn > 0 && keep < have && keep < s->path.n - 1 && held[keep] == s->path.ids[keep])
-        keep++;
-    if (!st)
-        st = hasten_seq_truncate(s->seq, keep, err);
-    int32_t prompt = (int32_t)s->path.n;
-    if (!st && b->g->blind && s->turn == 0 && item->context > 0)
-        st = count_context(b, s, &prompt, err);
-    if (!st)
-        st = hasten_seq_announce(s->seq, prompt, err);
-    struct gguf_str stops[8] = {{0}};
-    const int32_t n_stops = item->n_stops < 8 ? item->n_stops : 8;
-    for (int32_t i = 0; i < n_stops; i++)
-        stops[i] = (struct gguf_str){item->stops[i], strlen(item->stops[i])};
-    detok_close(s->detok);
-    s->detok = NULL;
-    if (!st)
-        st = detok_open(b->vocab, stops, n_stops, false, true, &s->detok, err);
-    s->n_new = 0;
-    s->a.n_prompt += (int32_t)s->path.n - keep;
-    return st;
+    return st ? st : open_run(b, s, err);
 }
 
 /* ---- slots --------------------------------------------------------------------------------------------- */
@@ -154,9 +167,10 @@ static void clear_slot(struct slot *s)
     for (int i = 0; i < EVAL_MAX_TURNS; i++)
         buf_free(&s->a.answers[i]);
     json_decref(s->messages);
-    detok_close(s->detok);
+    run_close(s->run);
+    answer_free(&s->answer);
     tokens_free(&s->path);
-    *s = (struct slot){.seq = s->seq};
+    *s = (struct slot){.seq = s->seq, .drafts = s->drafts};
 }
 
 /* False when there is nothing to fill it with. */
@@ -173,88 +187,86 @@ static bool fill_slot(struct batch *b, struct slot *s, hasten_status *st, struct
     return !*st;
 }
 
+/* The run is through: its text is the answer, and the next turn begins. */
 static hasten_status end_turn(struct batch *b, struct slot *s, struct hasten_error *err)
 {
     struct buf *answer = &s->a.answers[s->turn];
-    hasten_status st = detok_finish(s->detok, answer, err);
-    if (st)
-        return st;
-    if (++s->turn < s->a.item.n_turns) {
+    hasten_status st = HASTEN_OK;
+    *answer = s->answer.text;
+    s->answer.text = (struct buf){0};
+    s->a.cut[s->turn] = s->answer.finish == FINISH_LENGTH;
+    s->a.n_predicted += s->answer.predicted_n;
+    run_close(s->run);
+    s->run = NULL;
+    for (int64_t i = 0; i < s->answer.ids.n && !b->g->prompter && !st; i++)
+        st = tokens_push(&s->path, s->answer.ids.ids[i]) ? eval_no_memory(err) : HASTEN_OK;
+    if (!st && ++s->turn < s->a.item.n_turns) {
         if (b->g->prompter)
             st = say(s->messages, "assistant", answer->data, answer->len, err);
         return st ? st : begin_turn(b, s, err);
     }
-    st = b->g->done(b->g->ctx, &s->a, err);
+    if (!st)
+        st = b->g->done(b->g->ctx, &s->a, err);
     clear_slot(s);
     return st;
 }
 
-/* The token that was chosen for a slot joins its path, or ends its turn. */
-static hasten_status take_chosen(struct batch *b, struct slot *s, struct hasten_error *err)
-{
-    const struct eval_item *item = &s->a.item;
-    bool stopped = false;
-    s->a.n_predicted++;
-    if (vocab_is_eog(b->vocab, s->chosen))
-        return end_turn(b, s, err);
-    hasten_status st = detok_push(s->detok, s->chosen, &s->a.answers[s->turn], &stopped, err);
-    if (st)
-        return st;
-    s->n_new++;
-    s->a.cut[s->turn] = s->n_new >= item->max_new[s->turn] && !stopped;
-    if (stopped || s->a.cut[s->turn])
-        return end_turn(b, s, err);
-    return tokens_push(&s->path, s->chosen) ? eval_no_memory(err) : HASTEN_OK;
-}
-
 /* ---- steps --------------------------------------------------------------------------------------------- */
 
-static int choose(void *ctx, const float *logits, const struct hasten_logits_row *rows, int32_t n_rows,
-                  int32_t n_vocab)
+static int take_rows(void *ctx, const float *logits, const struct hasten_logits_row *rows, int32_t n_rows,
+                     int32_t n_vocab)
 {
     struct batch *b = ctx;
-    for (int32_t i = 0; i < n_rows && !b->status; i++) {
+    for (int32_t i = 0; i < n_rows; i++) {
         struct slot *s = b->owners[rows[i].item];
-        struct token_logprob chosen = {0};
-        b->status = sampler_choose(b->sampler, NULL, &b->law, logits + (int64_t)i * n_vocab, s->path.ids,
-                                   s->path.n, s->path.n, &chosen, NULL, b->err);
-        s->chosen = chosen.id;
+        if (s->wants)
+            s->wants = run_take(s->run, logits + (int64_t)i * n_vocab);
     }
-    return b->status != HASTEN_OK;
+    return 0;
 }
 
-/* Rows of a step: first one for each conversation that is being answered, then prompts in the order of the slots. */
-static int32_t plan(struct batch *b)
+/* Adds what a slot's run wants next to the step, or ends its turn. */
+static hasten_status plan_slot(struct batch *b, struct slot *s, int32_t *n, int32_t *room,
+                               struct hasten_error *err)
 {
-    int32_t n = 0, room = b->g->n_batch;
+    if (!run_next(s->run, &b->items[*n]))
+        return end_turn(b, s, err);
+    *room -= b->items[*n].n;
+    s->wants = true;
+    b->owners[(*n)++] = s;
+    return HASTEN_OK;
+}
+
+/* First the conversations that are being answered, then prompts in the order of the slots, while there is room. */
+static hasten_status plan(struct batch *b, int32_t *n, struct hasten_error *err)
+{
+    hasten_status st = HASTEN_OK;
+    int32_t room = b->g->n_batch;
+    uint64_t done, total;
+    *n = 0;
     for (int pass = 0; pass < 2; pass++)
-        for (int32_t i = 0; i < b->n; i++) {
+        for (int32_t i = 0; i < b->n && !st; i++) {
             struct slot *s = &b->slots[i];
-            const int32_t have = s->busy ? hasten_seq_length(s->seq) : 0;
-            const int32_t pending = s->busy ? (int32_t)s->path.n - have : 0;
-            if (!s->busy || (pass == 0) != (pending == 1) || room == 0)
-                continue;
-            s->given = pending < room ? pending : room;
-            room -= s->given;
-            b->owners[n] = s;
-            b->items[n++] = (struct hasten_item){.seq = s->seq,
-                                                 .tokens = s->path.ids + have,
-                                                 .n = s->given,
-                                                 .want_from = s->given - (s->given == pending)};
+            const bool reading = s->busy && run_reading(s->run, &done, &total);
+            if (s->busy && reading == (pass == 1) && (!reading || room > 0))
+                st = plan_slot(b, s, n, &room, err);
         }
-    return n;
+    return st;
 }
 
 static hasten_status step(struct batch *b, struct hasten_error *err)
 {
-    const int32_t n = plan(b);
-    hasten_status st = hasten_step(b->g->engine, b->items, n, choose, b, b->g->cancel, err);
-    if (!st)
-        st = b->status;
-    for (int32_t i = 0; i < n && !st; i++)
-        if (b->items[i].want_from < b->items[i].n)
-            st = take_chosen(b, b->owners[i], err);
-    return st;
+    int32_t n;
+    hasten_status st = plan(b, &n, err);
+    if (st || n == 0)
+        return st;
+    st = hasten_step(b->g->engine, b->items, n, take_rows, b, b->g->cancel, err);
+    if (st == HASTEN_ERR_CANCELLED)
+        return st;
+    hasten_status first = HASTEN_OK;
+    for (int32_t i = 0; i < n && !first; i++)
+        first = run_after(b->owners[i]->run, st, err);
+    return first;
 }
 
 static hasten_status open_batch(struct batch *b, struct hasten_error *err)
@@ -264,11 +276,12 @@ static hasten_status open_batch(struct batch *b, struct hasten_error *err)
     b->owners = mem_array((size_t)b->n, sizeof(struct slot *));
     if (!b->slots || !b->items || !b->owners)
         return eval_no_memory(err);
-    sampler_default_settings(&b->law);
-    b->law.temperature = 0;
     hasten_status st = sampler_open(hasten_model_n_vocab(b->g->engine->model), &b->sampler, err);
-    for (int32_t i = 0; i < b->n && !st; i++)
+    for (int32_t i = 0; i < b->n && !st; i++) {
         st = hasten_seq_open(b->g->engine, &b->slots[i].seq, err);
+        if (!st)
+            st = speculation_open(b->g->engine, &b->slots[i].drafts, err);
+    }
     return st;
 }
 
@@ -276,6 +289,7 @@ static void close_batch(struct batch *b)
 {
     for (int32_t i = 0; i < b->n && b->slots; i++) {
         clear_slot(&b->slots[i]);
+        speculation_close(b->slots[i].drafts);
         hasten_seq_close(b->slots[i].seq);
     }
     sampler_close(b->sampler);
@@ -286,7 +300,7 @@ static void close_batch(struct batch *b)
 
 hasten_status eval_generate(const struct eval_generator *g, struct hasten_error *err)
 {
-    struct batch b = {.g = g, .vocab = model_vocab(g->engine->model), .n = g->n_parallel, .err = err};
+    struct batch b = {.g = g, .vocab = model_vocab(g->engine->model), .n = g->n_parallel};
     bool more = true;
     hasten_status st = open_batch(&b, err);
     while (!st) {

@@ -2,6 +2,8 @@
  * share. A free sequence takes the next item while the others go on, so the batch stays full; as the engine gives the
  * same bits in any company, answers do not depend on who shares a step, nor on how many do.
  *
+ * Each answer is one of src/run/, so drafts and methods of the stage stop count here as they do in `run`.
+ *
  * Greedy: the likeliest token, of equal ones the lowest id. A conversation's tokens are what the template makes of it
  * from its beginning; from turn to turn the sequence keeps the longest prefix it holds already. */
 #ifndef HASTEN_EVAL_GENERATE_H
@@ -21,7 +23,7 @@ struct eval_answered { /* an item that is through */
 struct eval_generator {
     struct hasten_engine *engine; /* without an open sequence */
     int32_t n_parallel;           /* sequences to use; the engine's n_seq_max at most */
-    int32_t n_batch;              /* rows of a step */
+    int32_t n_batch;              /* rows of a step, but for what is proposed */
     bool blind; /* methods are told that a prompt ends where the question begins (eval_item.context) */
     const struct prompter *prompter; /* NULL: raw, turns are appended as they stand */
     /* Fills *item and *tag with the next item (true), or there is none (false; *st may be an error). */

@@ -49,7 +49,7 @@ static hasten_status keep_prefix(struct run *r, struct hasten_error *err)
     sampler_memory_truncate(r->task.law->memory, keep);
     r->out->cached_n = keep;
     r->out->prompt_n = n;
-    return st ? st : hasten_seq_announce(seq, n, err);
+    return st ? st : hasten_seq_announce(seq, r->task.n_announced ? r->task.n_announced : n, err);
 }
 
 static hasten_status open_memory(struct run *r, struct hasten_error *err)

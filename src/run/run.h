@@ -66,6 +66,7 @@ struct run_task {
     const struct sampling *law;
     const int32_t *ids; /* [n] the whole prompt */
     int64_t n;
+    int32_t n_announced;        /* what methods are told the prompt's length is (hasten_seq_announce); 0: n */
     struct speculation *drafts; /* NULL: one for this answer alone */
     answer_fn show;             /* NULL, or gets the text as it comes */
     void *show_ctx;

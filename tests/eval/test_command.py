@@ -126,14 +126,23 @@ class Tasks(unittest.TestCase):
 
     def test_batches_change_nothing(self):
         answers = []
-        for parallel, extra in ((1, ["-t", 1]), (5, ["-b", 33])):
+        for parallel, extra in ((1, ["-t", 1]), (5, ["-b", 33]), (4, ["--draft", "lookup", "--draft", "verify:ctl=off"])):
             log = WORK / f"parallel{parallel}.jsonl"
             log.unlink(missing_ok=True)
             run(WORK / "llama.gguf", "--task", "needle,recall,vt", "--length", 1200, "--limit", 4, "--parallel", parallel,
                 "--log", log, *extra)
             answers.append(sorted(log.read_text().splitlines()[1:]))
-        self.assertEqual(*answers)
+        self.assertEqual(answers[0], answers[1])
+        self.assertEqual(answers[0], answers[2])
         self.assertEqual(len(answers[0]), 12)
+
+    def test_methods_that_stop_count(self):
+        """A method that ends thinking after four tokens shows in the answers; drafts without a task are refused."""
+        rules = write("thinks", 'after "<|im_start|>assistant\\n": "<think>abcdefghij</think>#### 9" eos\n'
+                                'after "</think>\\n\\n": "#### 8" eos\n')
+        args = [f"script:{rules}", "--task", "gsm8k", "--data", self.gsm8k]
+        stop = ["--stop-when", "budget:max=4,open=<think>,close=</think>"]
+        self.assertEqual([result(*args, *more)["tasks"][0]["score"]["value"] for more in ([], stop)], [0, 0.25])
 
     def test_blind_moves_the_prompt_end_alone(self):
         """Without methods it changes nothing; with one that spares prompts, the question is no longer spared."""
