@@ -33,6 +33,7 @@ const struct method method_moba = {
     .knobs = moba_table,
     .n_knobs = sizeof moba_table / sizeof *moba_table,
     .knobs_bytes = sizeof(struct paged_knobs),
+    .tries = "budget=0.5\0budget=512\0",
     .exercise = "budget=0.3,phase=both,block=16",
     .neutral = "budget=all",
     .traits = METHOD_SEQUENCE_SCOPE | METHOD_CHANGES_KV,

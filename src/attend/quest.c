@@ -33,6 +33,7 @@ const struct method method_quest = {
     .knobs = quest_table,
     .n_knobs = sizeof quest_table / sizeof *quest_table,
     .knobs_bytes = sizeof(struct paged_knobs),
+    .tries = "budget=0.5\0budget=512\0budget=256\0",
     .exercise = "budget=0.25,phase=both,layers=all,recent=8,sink=1,page=8",
     .neutral = "budget=all",
     .traits = METHOD_SEQUENCE_SCOPE | METHOD_CHANGES_KV,

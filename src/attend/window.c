@@ -52,6 +52,7 @@ const struct method method_window = {
     .knobs = window_table,
     .n_knobs = sizeof window_table / sizeof *window_table,
     .knobs_bytes = sizeof(struct window_knobs),
+    .tries = "recent=1020,phase=decode\0recent=508,phase=decode\0recent=252,phase=decode\0",
     .exercise = "recent=40,sink=2",
     .neutral = "recent=all",
     .traits = METHOD_SEQUENCE_SCOPE | METHOD_CHANGES_KV,

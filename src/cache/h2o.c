@@ -132,6 +132,7 @@ const struct method method_h2o = {
     .knobs = h2o_table,
     .n_knobs = sizeof h2o_table / sizeof *h2o_table,
     .knobs_bytes = sizeof(struct h2o_knobs),
+    .tries = "keep=0.5,recent=128\0keep=512,recent=128\0",
     .exercise = "keep=48,every=32,recent=16",
     .neutral = "keep=all",
     .traits = METHOD_CHANGES_KV,

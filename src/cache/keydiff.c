@@ -68,6 +68,7 @@ const struct method method_keydiff = {
     .knobs = keydiff_table,
     .n_knobs = sizeof keydiff_table / sizeof *keydiff_table,
     .knobs_bytes = sizeof(struct evict_knobs),
+    .tries = "keep=0.5\0keep=512\0",
     .exercise = "keep=0.6,every=64,recent=8",
     .neutral = "keep=all",
     .traits = METHOD_CHANGES_KV,

@@ -81,6 +81,7 @@ const struct method method_snapkv = {
     .knobs = snapkv_table,
     .n_knobs = sizeof snapkv_table / sizeof *snapkv_table,
     .knobs_bytes = sizeof(struct snapkv_knobs),
+    .tries = "keep=0.5\0keep=512\0keep=256\0",
     .exercise = "keep=0.5,every=64,recent=8,window=8,kernel=3",
     .neutral = "keep=all",
     .traits = METHOD_CHANGES_KV,

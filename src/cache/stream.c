@@ -53,6 +53,7 @@ const struct method method_stream = {
     .knobs = stream_table,
     .n_knobs = sizeof stream_table / sizeof *stream_table,
     .knobs_bytes = sizeof(struct evict_knobs),
+    .tries = "keep=1024\0keep=512\0",
     .exercise = "keep=40,sink=2,every=32",
     .neutral = "keep=all",
     .traits = METHOD_CHANGES_KV,

@@ -41,6 +41,7 @@ const struct method method_drop = {
     .knobs = drop_table,
     .n_knobs = sizeof drop_table / sizeof *drop_table,
     .knobs_bytes = sizeof(struct drop_knobs),
+    .tries = "layers=8\0layers=20\0",
     .exercise = "layers=1",
     .neutral = "layers=none",
     .traits = METHOD_CHANGES_KV,

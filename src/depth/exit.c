@@ -57,6 +57,7 @@ const struct method method_exit = {
     .knobs = exit_table,
     .n_knobs = sizeof exit_table / sizeof *exit_table,
     .knobs_bytes = sizeof(struct exit_knobs),
+    .tries = "at=0.75,theta=0.9\0at=0.75,theta=0.98\0",
     .exercise = "at=0.5,theta=0",
     .neutral = "theta=1",
     .traits = METHOD_CHANGES_KV,

@@ -90,6 +90,7 @@ const struct method method_lookup = {
     .knobs = lookup_table,
     .n_knobs = sizeof lookup_table / sizeof *lookup_table,
     .knobs_bytes = sizeof(struct lookup_knobs),
+    .tries = "gamma=10\0gamma=4,min=2\0max=4,gamma=24\0",
     .exercise = "gamma=6",
     .neutral = "gamma=1",
     .traits = METHOD_SEQUENCE_SCOPE,

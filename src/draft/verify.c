@@ -41,6 +41,7 @@ const struct method method_verify = {
     .n_knobs = sizeof verify_table / sizeof *verify_table,
     .knobs_bytes = sizeof(struct verify_knobs),
     .exercise = "ctl=off",
+    .tries = "",
     .neutral = "mode=match",
     .traits = METHOD_SEQUENCE_SCOPE,
     .text =

@@ -137,6 +137,9 @@ struct method {
         *exercise; /* knobs at which it is at work within a few hundred tokens, for the contract tests */
     const char
         *neutral; /* knobs at which the bits are the plain engine's ("budget=all"); NULL: there are none */
+    const char *
+        tries; /* knobs that `hasten tune` tries, each ended by \0 ("budget=256\0budget=0.25\0"); "": it is left
+                  out, as alone it changes no speed; NULL: its defaults */
     uint32_t traits, needs;
     const struct method_conflict *conflicts;
     int32_t n_conflicts;

@@ -75,6 +75,7 @@ const struct method method_requant = {
     .knobs = requant_table,
     .n_knobs = sizeof requant_table / sizeof *requant_table,
     .knobs_bytes = sizeof(struct requant_knobs),
+    .tries = "type=q4_0,tensors=ffn\0type=q8_0,tensors=ffn\0type=q4_0,tensors=all\0",
     .exercise = "type=q4_0,tensors=all",
     .neutral = "layers=none",
     .traits = METHOD_CHANGES_KV,

@@ -6,37 +6,23 @@
  *                plain twins
  *     knobs      every bad value is refused, by the knob's name
  *     memory     what opening allocates stays within the plan; steps allocate nothing
+ *     faults     (faults.c) a failed allocation is an error with a sentence or changes nothing, and nothing leaks; a
+ *                step that is cancelled leaves no trace; NaN in the cache stays with its sequence, and goes with the
+ *                positions that hold it
+ * Methods that the loop of an answer drives keep the same, of answers (hosted.c).
  * For each pair: it keeps `invariant`, or it is refused at the start by both names.
  *
- * Usage: contract MODEL [all | NAME... | wrong]: all methods and pairs, or those among the named. `wrong` runs methods that are wrong on purpose, and each must be caught
- * by the check that it breaks. Prints a line per failure and a summary. */
-#include "base/mem.h"
-#include "engine/engine.h"
-#include "engine/method.h"
-#include "harness.h"
+ * Usage: contract MODEL [list | wrong | [alone | pairs] [all | deep | NAME...]]: all methods and pairs, or those among the
+ * named; alone: no pairs; pairs: nothing but; deep: faults at every place instead of every few; list: the names. `wrong` runs methods that are wrong on purpose, and each must be caught by the check
+ * that it breaks. Prints a line per failure and a summary. */
+#include "contract.h"
 #include "wrong.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__) /* up to 30 times slower */
-#define N_TOKENS 130
-#define N_PROMPT 90
-#else
-#define N_TOKENS 300
-#define N_PROMPT 200
-#endif
-
-struct contract {
-    const struct hasten_model *model;
-    int32_t tokens[N_TOKENS];
-    float *plain; /* logits without methods */
-    int n_checks, n_failed, n_expected;
-    const char *expected; /* what a wrong method is to be caught by */
-};
-
-static void check(struct contract *c, bool good, const char *name, const char *what, const char *more)
+void check(struct contract *c, bool good, const char *name, const char *what, const char *more)
 {
     c->n_checks++;
     if (good)
@@ -116,6 +102,7 @@ static bool refused(const struct contract *c, const struct hasten_method_use *us
     struct hasten_error err = {0};
     hasten_engine_default_settings(&s);
     s.n_ctx = N_TOKENS;
+    s.n_seq_max = 2;
     s.methods = use;
     s.n_methods = n;
     const hasten_status st = hasten_engine_open(c->model, &s, &e, &err);
@@ -183,6 +170,7 @@ static void memory(struct contract *c, const struct method *m, const struct hast
     hasten_engine_default_settings(&s);
     s.n_ctx = N_TOKENS;
     s.n_threads = 2;
+    s.n_seq_max = 2;
     s.methods = use;
     s.n_methods = 1;
     die_unless_ok(hasten_engine_plan(c->model, &s, &plan, &err), &err, "planning");
@@ -219,6 +207,24 @@ static void one(struct contract *c, const struct method *m)
     works(c, m, &use);
     invariant(c, m->name, &use, 1, sizeof specs / sizeof *specs);
     memory(c, m, &use);
+    faults(c, m, &use);
+}
+
+static void one_hosted(struct contract *c, const struct method *m)
+{
+    words(c, m);
+    knobs(c, m);
+    if (m->exercise)
+        memory(c, m, &(struct hasten_method_use){NULL, m->exercise, m});
+    hosted(c, m);
+}
+
+static void each(struct contract *c, const struct method *m)
+{
+    if (in_engine(m))
+        one(c, m);
+    else if (m->hosted)
+        one_hosted(c, m);
 }
 
 static void pair(struct contract *c, const struct method *a, const struct method *b)
@@ -232,29 +238,40 @@ static void pair(struct contract *c, const struct method *a, const struct method
               "not refused by both names", "");
         return;
     }
-    invariant(c, name, use, 2, 4);
+    if (in_engine(a) && in_engine(b))
+        invariant(c, name, use, 2, 4);
+    else
+        hosted_pair(c, name, use);
+}
+
+/* Pairs are run with what can be exercised without a file. */
+static bool has_tests(const struct method *m)
+{
+    return in_engine(m) || (m->hosted && m->exercise);
 }
 
 static bool asked(const struct method *m, int argc, char **argv)
 {
     for (int i = 2; i < argc; i++)
-        if (strcmp(argv[i], "all") == 0 || strcmp(argv[i], m->name) == 0)
+        if (strcmp(argv[i], "all") == 0 || strcmp(argv[i], "deep") == 0 || strcmp(argv[i], m->name) == 0)
             return true;
     return argc == 2;
 }
 
 /* Each wrong method is caught, and by the check that it is to break. */
-static int run_wrong(struct contract *c)
+static int run_wrong(struct contract *c, const struct wrong_method *list)
 {
     int bad = 0;
-    for (size_t i = 0; wrong_methods[i].m; i++) {
+    for (size_t i = 0; list[i].m; i++) {
         struct contract quiet = *c;
         quiet.n_expected = 0;
-        quiet.expected = wrong_methods[i].caught;
-        printf("-- %s must be caught by '%s':\n", wrong_methods[i].m->name, wrong_methods[i].caught);
-        one(&quiet, wrong_methods[i].m);
+        quiet.expected = list[i].caught;
+        if (strstr(list[i].caught, "alloc") || strstr(list[i].caught, "said"))
+            quiet.every = 1; /* one place of many */
+        printf("-- %s must be caught by '%s':\n", list[i].m->name, list[i].caught);
+        each(&quiet, list[i].m);
         if (quiet.n_expected == 0) {
-            printf("NOT CAUGHT: %s\n", wrong_methods[i].m->name);
+            printf("NOT CAUGHT: %s\n", list[i].m->name);
             bad++;
         }
     }
@@ -281,18 +298,26 @@ int main(int argc, char **argv)
     setvbuf(stdout, NULL, _IOLBF, 0);
     struct hasten_model *m = open_or_exit(argv[1]);
     c.model = m;
+    c.path = argv[1];
+    c.every = argc > 2 && strcmp(argv[argc - 1], "deep") == 0 ? 1 : FAULTS_APART;
     random_tokens(3, hasten_model_n_vocab(m), c.tokens, N_TOKENS);
     c.plain = logits_of(&c, (struct run_spec){.n_threads = 2, .n_batch = 512}, NULL, 0);
     int rc = 0;
-    if (argc == 3 && strcmp(argv[2], "wrong") == 0) {
-        rc = run_wrong(&c);
+    const char *first = argc > 2 ? argv[2] : "all";
+    if (strcmp(first, "wrong") == 0) {
+        rc = run_wrong(&c, wrong_methods);
+        rc |= run_wrong(&c, wrong_hosted);
+    } else if (strcmp(first, "list") == 0) {
+        for (int32_t i = 0; i < n; i++)
+            if (has_tests(all[i]))
+                printf("%s\n", all[i]->name);
     } else {
-        for (int32_t i = 0; i < n; i++)
-            if (in_engine(all[i]) && asked(all[i], argc, argv))
-                one(&c, all[i]);
-        for (int32_t i = 0; i < n; i++)
+        for (int32_t i = 0; i < n && strcmp(first, "pairs") != 0; i++)
+            if (asked(all[i], argc, argv))
+                each(&c, all[i]);
+        for (int32_t i = 0; i < n && strcmp(first, "alone") != 0; i++)
             for (int32_t j = i; j < n; j++)
-                if (in_engine(all[i]) && in_engine(all[j]) && asked(all[i], argc, argv) &&
+                if (has_tests(all[i]) && has_tests(all[j]) && asked(all[i], argc, argv) &&
                     asked(all[j], argc, argv))
                     pair(&c, all[i], all[j]);
         printf("%d checks, %d failed\n", c.n_checks, c.n_failed);

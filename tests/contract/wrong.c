@@ -1,6 +1,7 @@
 /* See wrong.h. Each is the method `window` with one fault. */
 #include "wrong.h"
 #include "engine/attend.h"
+#include <math.h>
 #include <stdatomic.h>
 
 static _Atomic int calls; /* what no method may have: a memory beside the sequence's */
@@ -106,6 +107,62 @@ static void let_go(void *state)
     leak = NULL;
 }
 
+/* Counts the entries that were ever appended, also by steps that were cancelled. */
+static void count_appended(const void *state, void *seq, const struct kv_view *kv, int32_t from,
+                           void *scratch)
+{
+    struct state *s = seq;
+    (void)state, (void)scratch;
+    if (kv->layer == 0 && kv->head_kv == 0)
+        s->longest += kv->n - from;
+}
+
+/* Once it has seen NaN it never forgets. */
+static void remember_nan(const void *state, void *seq, const struct kv_view *kv, int32_t from, void *scratch)
+{
+    struct state *s = seq;
+    float key[512];
+    (void)state, (void)from, (void)scratch;
+    if (kv->layer != 0 || kv->head_kv != 0 || kv->d_k > 512)
+        return;
+    kv_view_read(kv, kv->n - 2 > 0 ? kv->n - 2 : 0, 1, key, NULL);
+    if (isnan(key[0]))
+        s->longest = 1 << 12;
+}
+
+static void forgets_its_memory(void *state)
+{
+    (void)state;
+}
+
+/* Leaks the first of two parts when there is no memory for the second. */
+static hasten_status attaches_two(const struct method_site *site, const void *knobs, void **state,
+                                  struct hasten_error *err)
+{
+    void *first = mem_alloc(32), *second = mem_alloc(32);
+    (void)site;
+    *state = (void *)(uintptr_t)knobs;
+    if (!first || !second)
+        return error_set(err, HASTEN_ERR_MEMORY, "no memory");
+    mem_free(first);
+    mem_free(second);
+    return HASTEN_OK;
+}
+
+/* Says nothing of what failed. */
+static hasten_status attaches_silently(const struct method_site *site, const void *knobs, void **state,
+                                       struct hasten_error *err)
+{
+    void *part = mem_alloc(32);
+    (void)site;
+    *state = (void *)(uintptr_t)knobs;
+    err->message[0] = 0;
+    if (!part)
+        return HASTEN_ERR_MEMORY;
+    mem_free(part);
+    return HASTEN_OK;
+}
+
 #define WRONG(id, fn, ...)                                                                                   \
     static const struct attend_ops id##_ops = {.select = fn};                                                \
     static const struct method id = {.name = #id,                                                            \
@@ -129,20 +186,31 @@ WRONG(wrong_impure, counts_calls, .traits = 0);
 WRONG(wrong_allocates, allocates, .traits = 0);
 WRONG(wrong_greedy, honest, .attach = greedy, .detach = let_go);
 WRONG(wrong_silent, honest, .traits = METHOD_SEQUENCE_SCOPE);
+WRONG(wrong_attach, honest, .attach = attaches_two, .detach = forgets_its_memory);
+WRONG(wrong_mute, honest, .attach = attaches_silently, .detach = forgets_its_memory);
+static const struct attend_ops appended_ops = {.append = count_appended, .select = by_longest},
+                               nan_ops = {.append = remember_nan, .select = by_longest};
 static const struct attend_ops longest_ops = {.append = note_length, .select = by_longest};
 
-static struct method wrong_truncate, wrong_help;
+static struct method wrong_truncate, wrong_help, wrong_cancel, wrong_nan;
 
 static struct method changed(const struct method *from)
 {
     return *from;
 }
 
-const struct wrong_method wrong_methods[] = {
-    {&wrong_neutral, "neutral setting"},   {&wrong_idle, "does nothing"},
-    {&wrong_impure, "other bits"},         {&wrong_truncate, "other bits"},
-    {&wrong_allocates, "allocates while"}, {&wrong_greedy, "more than was planned"},
-    {&wrong_help, "knob without help"},    {NULL, NULL}};
+const struct wrong_method wrong_methods[] = {{&wrong_neutral, "neutral setting"},
+                                             {&wrong_idle, "does nothing"},
+                                             {&wrong_impure, "other bits"},
+                                             {&wrong_truncate, "other bits"},
+                                             {&wrong_allocates, "allocates while"},
+                                             {&wrong_greedy, "more than was planned"},
+                                             {&wrong_help, "knob without help"},
+                                             {&wrong_attach, "leaks when an allocation fails"},
+                                             {&wrong_mute, "not said to be one"},
+                                             {&wrong_cancel, "bits after cancelled steps"},
+                                             {&wrong_nan, "bits after NaN was cut away"},
+                                             {NULL, NULL}};
 
 __attribute__((constructor)) static void make_others(void)
 {
@@ -150,6 +218,11 @@ __attribute__((constructor)) static void make_others(void)
     wrong_truncate.name = "wrong_truncate";
     wrong_truncate.seq_bytes = state_bytes;
     wrong_truncate.attend = &longest_ops;
+    wrong_cancel = wrong_nan = wrong_truncate;
+    wrong_cancel.name = "wrong_cancel";
+    wrong_cancel.attend = &appended_ops;
+    wrong_nan.name = "wrong_nan";
+    wrong_nan.attend = &nan_ops;
     wrong_help = changed(&wrong_silent);
     wrong_help.name = "wrong_help";
     wrong_help.knobs = silent;

@@ -7,6 +7,6 @@ struct wrong_method {
     const struct method *m;
     const char *caught; /* part of the message that must come */
 };
-extern const struct wrong_method wrong_methods[]; /* ends with a NULL method */
+extern const struct wrong_method wrong_methods[], wrong_hosted[]; /* end with a NULL method */
 
 #endif
