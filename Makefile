@@ -6,6 +6,7 @@
 #   make bench                 speed beside the peers that are built, docs/performance.md; about an hour with two
 #                              peers; BENCH="--models smollm2 --pairs 1 --no-neighbour" for less
 #   make receipts TEXT=FILE    gain and damage of each method on RECEIPT_MODELS, docs/receipts.md; 10 minutes a model
+#   make method-pages          docs/methods/ and docs/receipt.schema.json, from what the methods say of themselves
 #   make man                   man pages into build/release/man; `make install` installs them and completions
 #   make build lint format fuzz install fresh-root
 
@@ -14,7 +15,7 @@ ONLY ?= .
 RECEIPT_MODELS ?= smollm2 qwen-0.5b qwen-1.5b
 BENCH_MODELS ?= smollm2 gemma3-270m qwen-0.5b qwen-1.5b
 
-.PHONY: build man demo check check-all deep bench receipts install fresh-root format lint fuzz
+.PHONY: build man demo check check-all deep bench receipts method-pages install fresh-root format lint fuzz
 
 build:
 	@scripts/deps
@@ -42,6 +43,9 @@ bench: build
 
 receipts: build
 	@for model in $(RECEIPT_MODELS); do bench/receipts.py --model $$model --text "$(TEXT)" || exit; done
+
+method-pages: build
+	@scripts/make_method_pages.py
 
 install: build
 	@cmake --install build/release --prefix "$(PREFIX)"

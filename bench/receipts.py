@@ -27,6 +27,9 @@ METHODS = ["attend oracle:budget=256", "attend quest:budget=256", "attend moba:b
            "attend random:budget=256", "cache h2o:keep=256,recent=128", "cache snapkv:keep=256", "cache keydiff:keep=256",
            "cache stream:keep=256", "cache random:keep=256", "depth drop:layers=last", "depth exit:theta=0.9,at=0.75",
            "weights requant:type=q4_0,tensors=ffn", "weights requant:type=q8_0,tensors=ffn"]
+# Methods of the loop of an answer: stage, spec, and the workload (with its half) whose answers are timed.
+ANSWERS = [("draft lookup:gamma=10", "code", "edit"), ("draft lookup:gamma=10", "code", "fresh"), ("draft lookup:gamma=10", "chat", None),
+           ("draft lookup:gamma=10", "rag", None), ("draft lookup:gamma=10", "agent", None), ("draft adversary:gamma=4", "code", "fresh")]
 SCHEMA = 1
 
 
@@ -82,6 +85,34 @@ def receipt(args, method, info, model_hash):
             "commands": [" ".join(c).replace(args.hasten, "hasten").replace(args.text, "TEXT") for c in (speed, damage)]}
 
 
+def answers_receipt(args, method, workload, half, cpu, model_hash):
+    """A method of the loop of an answer: whole answers to a workload's held-out prompts, which must be the plain engine's."""
+    how = options(method, 0)
+    command = [args.hasten, "bench", args.model, "--workload", workload, *(["--half", half] if half else []), "--part", "held",
+               "-r", str(max(2, args.repeat // 2)), *how, "--json", "-q"]
+    found = ask(command)
+    plain, gain = found["plain"], found["with"]
+    ratio = gain["ratio"]
+    if not ratio["same_answers"]:
+        stop(1, f"{method}: its answers are not the plain engine's")
+
+    def phase(name, tps):
+        v = ratio[name]
+        return {"plain_tps": plain[tps], "tps": gain[tps], "ratio": {"median": v["value"], "lo": v["lo"], "hi": v["hi"], "level": 0.95}}
+    nothing = {"value": 0.0, "lo": 0.0, "hi": 0.0}
+    return {"schema": SCHEMA, "method": how[0][2:] + " " + how[1], "knobs": gain["methods"], "model": args.model,
+            "model_sha256": model_hash, "commit": commit(), "date": datetime.date.today().isoformat(),
+            "machine": {"cpu": cpu, "threads": found["threads"], "kernels": found["kernels"]},
+            "workload": {"name": workload, "half": half, "part": "held", "prompts": ratio["prompts"], "answers": ratio["pairs"]},
+            "gain": {"prefill": phase("prefill", "prefill_tps"), "decode": phase("decode", "decode_tps"),
+                     "answer": {"ratio": {"median": ratio["answer"]["value"], "lo": ratio["answer"]["lo"], "hi": ratio["answer"]["hi"], "level": 0.95}}},
+            "counted": {"tokens_per_pass": gain["tokens_per_pass"], "drafted": gain["drafted_n"], "accepted": gain["accepted_n"],
+                        "between_ms": gain["between_ms"], "plain_between_ms": plain["between_ms"],
+                        "bytes_per_token": gain["bytes_per_token"], "plain_bytes_per_token": plain["bytes_per_token"]},
+            "damage": {"exact": True, "scored": ratio["pairs"], "kl": nothing, "top1_agreement": {"value": 1.0, "lo": 1.0, "hi": 1.0}},
+            "commands": [" ".join(command).replace(args.hasten, "hasten")]}
+
+
 def own_folder():
     """Where `hasten methods NAME` looks for the receipts of this machine."""
     data = os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
@@ -99,14 +130,23 @@ def measure(args):
     model_hash = file_hash(path if os.path.isfile(path) else args.model)
     folder = os.path.join(FOLDER, os.path.basename(args.model))
     os.makedirs(folder, exist_ok=True)
-    for method in [args.only] if args.only else METHODS:
+    chosen = [args.only] if args.only else METHODS
+    for method in [m for m in chosen if m.split(" ")[0] not in ("draft", "stop")]:
         print(f"receipts: {method}", file=sys.stderr)
-        r = receipt(args, method, info, model_hash)
-        for place, name in ((folder, ""), (own_folder(), os.path.basename(args.model) + "-")):
-            os.makedirs(place, exist_ok=True)
-            with open(os.path.join(place, name + name_of(method)), "w") as f:
-                json.dump(r, f, indent=1)
-                f.write("\n")
+        save(args, folder, name_of(method), receipt(args, method, info, model_hash))
+    cpu = ask([args.hasten, "doctor", "--json"])["cpu"]
+    for method, workload, half in [a for a in ANSWERS if not args.only or a[0] == args.only]:
+        print(f"receipts: {method}, {workload} {half or ''}", file=sys.stderr)
+        name = name_of(f"{method} {workload} {half or ''}")
+        save(args, folder, name, answers_receipt(args, method, workload, half, cpu, model_hash))
+
+
+def save(args, folder, name, r):
+    for place, prefix in ((folder, ""), (own_folder(), os.path.basename(args.model) + "-")):
+        os.makedirs(place, exist_ok=True)
+        with open(os.path.join(place, prefix + name), "w") as f:
+            json.dump(r, f, indent=1)
+            f.write("\n")
 
 
 def verdict(r):
@@ -119,30 +159,51 @@ def ratio_text(r, phase):
     return f"{ratio['median']:.2f} ({ratio['lo']:.2f} to {ratio['hi']:.2f})"
 
 
+def text_table(receipts):
+    """Methods that any step shows: at a depth of a text."""
+    r, w = receipts[0], receipts[0]["workload"]
+    lines = [f"{r['machine']['cpu']}, {r['machine']['threads']} threads, {r['machine']['kernels']}; "
+             f"{w['decode']} tokens decoded and {w['prefill']} read at depth {w['depth']:,}; damage over "
+             f"{r['damage']['scored']:,} tokens behind {w['depth']:,} of `{w['text']}`, read one by one.", "",
+             "| method | decode, × plain | prefill, × plain | pages read | KL, nats | top-1 agrees | perplexity (plain) | decode is |",
+             "|---|---|---|---|---|---|---|---|"]
+    for r in receipts:
+        pages = r["gain"]["decode"].get("pages_read")
+        kl, top = r["damage"]["kl"], r["damage"]["top1_agreement"]
+        lines.append(f"| `{r['method']}` | {ratio_text(r, 'decode')} | {ratio_text(r, 'prefill')} | "
+                     f"{'' if pages is None else f'{100 * pages:.0f} %'} | {kl['value']:.4f} ({kl['lo']:.4f} to {kl['hi']:.4f}) | "
+                     f"{100 * top['value']:.1f} % | {r['damage']['ppl']:.2f} ({r['damage']['ppl_plain']:.2f}) | {verdict(r)} |")
+    return lines
+
+
+def answers_table(receipts):
+    """Methods of the loop of an answer: whole answers to a workload."""
+    r = receipts[0]
+    lines = ["", f"Whole answers to held-out prompts of the workloads in `bench/workloads/`, greedily, in turns with the plain engine "
+             f"({r['machine']['threads']} threads, {r['machine']['kernels']}); all answers were the plain engine's, token by token.", "",
+             "| method | workload | decode, × plain | whole answers, × plain | tokens a pass | proposed tokens that stood | decode is |",
+             "|---|---|---|---|---|---|---|"]
+    for r in receipts:
+        w, n = r["workload"], r["counted"]
+        lines.append(f"| `{r['method']}` | {w['name']}{', ' + w['half'] if w['half'] else ''} | {ratio_text(r, 'decode')} | {ratio_text(r, 'answer')} | "
+                     f"{n['tokens_per_pass']:.2f} | {n['accepted']} of {n['drafted']} | {verdict(r)} |")
+    return lines
+
+
 def render():
     lines = ["# Receipts", "What methods gain and what they cost, each against the plain engine in the same run. Made by `bench/receipts.py`; "
-             "a file for each lies in `docs/receipts/`, with the commands. Losers stand here too."]
+             "a file for each lies in `docs/receipts/`, with the commands (their form: `docs/receipt.schema.json`). Losers stand here too."]
     for model in sorted(os.listdir(FOLDER)):
         folder = os.path.join(FOLDER, model)
         receipts = []
         for name in sorted(os.listdir(folder)):
             with open(os.path.join(folder, name)) as f:
                 receipts.append(json.load(f))
-        if not receipts:
-            continue
-        r = receipts[0]
-        w = r["workload"]
-        lines += ["", f"## {model}", f"{r['machine']['cpu']}, {r['machine']['threads']} threads, {r['machine']['kernels']}; "
-                  f"{w['decode']} tokens decoded and {w['prefill']} read at depth {w['depth']:,}; damage over "
-                  f"{r['damage']['scored']:,} tokens behind {w['depth']:,} of `{w['text']}`, read one by one.", "",
-                  "| method | decode, × plain | prefill, × plain | pages read | KL, nats | top-1 agrees | perplexity (plain) | decode is |",
-                  "|---|---|---|---|---|---|---|---|"]
-        for r in receipts:
-            pages = r["gain"]["decode"].get("pages_read")
-            kl, top = r["damage"]["kl"], r["damage"]["top1_agreement"]
-            lines.append(f"| `{r['method']}` | {ratio_text(r, 'decode')} | {ratio_text(r, 'prefill')} | "
-                         f"{'' if pages is None else f'{100 * pages:.0f} %'} | {kl['value']:.4f} ({kl['lo']:.4f} to {kl['hi']:.4f}) | "
-                         f"{100 * top['value']:.1f} % | {r['damage']['ppl']:.2f} ({r['damage']['ppl_plain']:.2f}) | {verdict(r)} |")
+        of_text = [r for r in receipts if "depth" in r["workload"]]
+        of_answers = [r for r in receipts if "name" in r["workload"] and "counted" in r]
+        lines += ["", f"## {model}"] if receipts else []
+        lines += text_table(of_text) if of_text else []
+        lines += answers_table(of_answers) if of_answers else []
     with open(os.path.join(ROOT, "docs", "receipts.md"), "w") as f:
         f.write("\n".join(lines) + "\n")
 

@@ -1,5 +1,5 @@
 /* What the modes of `hasten bench` share: options, the printing of limits and statistics. One file per mode:
- * bench_speed.c (a model's prefill and decode), bench_profile.c (--breakdown), bench_limits.c (--roofline),
+ * bench_speed.c (a model's prefill and decode), bench_answers.c (--workload), bench_profile.c (--breakdown), bench_limits.c (--roofline),
  * bench_kernels.c (--kernels). Measuring is in src/bench/; here it is only asked for and printed. */
 #ifndef HASTEN_CLI_BENCH_H
 #define HASTEN_CLI_BENCH_H
@@ -13,6 +13,9 @@ struct bench_args {
     const char *type;  /* --kernels: one weight type, or NULL */
     int32_t n_prompt, n_gen, depth, repeat;
     bool roofline, kernels, breakdown, no_limits;
+    const char *workload, *half; /* NULL: none; any */
+    int part;                    /* enum prompts_part */
+    int32_t n_answer;            /* -n where there is a workload; 0: as it says */
     int64_t text_tokens; /* set by bench_tokens: of the text, read once; and whether that was not enough */
     bool text_repeated;
     struct ui ui;
@@ -23,6 +26,7 @@ struct bench_args {
 int bench_roofline(struct bench_args *a);
 int bench_kernels(struct bench_args *a);
 int bench_profile(struct bench_args *a, struct hasten_engine_settings *settings, const char *model);
+int bench_answers(struct bench_args *a, struct hasten_engine_settings *settings, const char *model);
 int bench_speed(struct bench_args *a, struct hasten_engine_settings *settings, const char *model);
 
 /* Says so when n positions are more than the model was made for; they are measured all the same. */

@@ -149,6 +149,7 @@ int cmd_completion(const struct command *c, int argc, char **argv);
 int cmd_list(const struct command *c, int argc, char **argv);
 int cmd_rm(const struct command *c, int argc, char **argv);
 int cmd_methods(const struct command *c, int argc, char **argv);
+int cmd_tune(const struct command *c, int argc, char **argv);
 int cmd_doctor(const struct command *c, int argc, char **argv);
 
 #endif

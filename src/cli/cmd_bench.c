@@ -6,6 +6,8 @@
 #include <jansson.h>
 #include <string.h>
 
+#define WORKLOAD_REPEAT 2 /* of each prompt; the prompts are repetitions too */
+
 static const struct option_def bench_defs[] = {
     {"n-prompt", "p", OPT_INT, offsetof(struct bench_args, n_prompt), 0, LIMIT_CONTEXT, "512", "N",
      "tokens of the prompt; 0: decode alone"},
@@ -18,6 +20,12 @@ static const struct option_def bench_defs[] = {
      "also decode B sequences together; total speed"},
     {"text", "f", OPT_STRING, offsetof(struct bench_args, text), 0, 0, NULL, "FILE",
      "where the tokens come from [built in]"},
+    {"workload", NULL, OPT_STRING, offsetof(struct bench_args, workload), 0, 0, NULL, "NAME",
+     "whole answers to prompts: chat, code, rag, longdoc, agent, or a file of that form"},
+    {"half", NULL, OPT_STRING, offsetof(struct bench_args, half), 0, 0, NULL, "NAME",
+     "with --workload: one half of it (code: edit, fresh)"},
+    {"part", NULL, OPT_CHOICE, offsetof(struct bench_args, part), 0, 0, "all", "all|tune|held",
+     "with --workload: the prompts that `tune` chooses by, or those it does not"},
     {"no-limits", NULL, OPT_FLAG, offsetof(struct bench_args, no_limits), 0, 0, NULL, NULL,
      "do not measure the machine's limits beside"},
     {"roofline", NULL, OPT_FLAG, offsetof(struct bench_args, roofline), 0, 0, NULL, NULL,
@@ -70,24 +78,43 @@ static const char *not_taken(const struct option_group *g, const char *takes)
     return NULL;
 }
 
+/* Is there a method of the loop of an answer? Then answers are measured. */
+static bool answers(const struct bench_args *a)
+{
+    return a->model.methods.spec[STAGE_DRAFT].n > 0 || a->model.methods.spec[STAGE_STOP].n > 0;
+}
+
 /* Options that the mode would not look at: refused, since whoever wrote them expects them to count. */
 static int refuse_idle(const struct command *c, const struct bench_args *a, const struct option_group *own,
                        const struct option_group *model)
 {
     const char *mode = a->roofline ? "--roofline" : a->kernels ? "--kernels" : "--breakdown", *idle = NULL;
+    if (a->breakdown && answers(a))
+        return cli_usage(c, "--breakdown with --draft or --stop-when (it books steps, not answers)");
     if (!a->kernels && option_on_line(own, "type"))
         return cli_usage(c, "--type without --kernels (it chooses among their formats)");
+    if (!a->workload && (option_on_line(own, "half") || option_on_line(own, "part")))
+        return cli_usage(c, "--%s without --workload (it chooses among its prompts)",
+                         option_on_line(own, "half") ? "half" : "part");
     if (a->roofline || a->kernels) {
         idle =
             not_taken(own, a->kernels ? " roofline kernels breakdown type " : " roofline kernels breakdown ");
         idle = idle ? idle : not_taken(model, " threads ");
     } else if (a->breakdown) {
         idle = not_taken(own, " roofline kernels breakdown n-prompt n-gen n-depth repeat text ");
+    } else if (a->workload || answers(a)) {
+        mode = a->workload ? "--workload" : "--draft";
+        idle = not_taken(own, a->workload ? " workload half part n-gen repeat no-limits "
+                                          : " n-prompt n-gen n-depth repeat text no-limits ");
     }
     if (idle)
         return cli_usage(c, "%s takes no --%s (it would change nothing)", mode, idle);
     if (a->roofline || a->kernels)
         return -1;
+    if (a->workload && option_given(own, "n-gen") && a->n_gen == 0)
+        return cli_usage(c, "--workload with -n 0 (expected tokens to write)");
+    if (!a->workload && answers(a) && (a->n_gen == 0 || (int64_t)a->depth + a->n_prompt == 0))
+        return cli_usage(c, "--draft and --stop-when with -%s 0 (expected tokens)", a->n_gen ? "p" : "n");
     if (a->n_prompt == 0 && a->n_gen == 0)
         return cli_usage(c, "-p 0 and -n 0 (expected tokens for one of them)");
     if (a->n_gen == 0 && option_on_line(own, "batch"))
@@ -116,7 +143,9 @@ static int run_mode(struct bench_args *a, const struct option_group *model_optio
     const char *model = model_argument(&a->model, pos, &err);
     if (!model || model_settings(&a->model, model_options, &settings, &err))
         return ui_fail(&a->ui, &err);
-    return a->breakdown ? bench_profile(a, &settings, model) : bench_speed(a, &settings, model);
+    if (a->breakdown)
+        return bench_profile(a, &settings, model);
+    return a->workload || answers(a) ? bench_answers(a, &settings, model) : bench_speed(a, &settings, model);
 }
 
 int cmd_bench(const struct command *c, int argc, char **argv)
@@ -127,13 +156,17 @@ int cmd_bench(const struct command *c, int argc, char **argv)
                                      .defs = bench_defs,
                                      .n = sizeof bench_defs / sizeof *bench_defs,
                                      .dst = &a,
-                                     .exclusive = "roofline kernels breakdown"},
+                                     .exclusive = "roofline kernels breakdown workload"},
                                     model_group(&a.model),
-                                    methods_group(&a.model.methods, false)};
+                                    methods_group(&a.model.methods, true)};
     struct option_positionals pos;
     int rc = command_parse(c, &a.ui, groups, 4, 1, argc, argv, &pos);
     if (rc >= 0)
         return rc;
+    if (a.workload) {
+        a.n_answer = option_given(&groups[1], "n-gen") ? a.n_gen : 0;
+        a.repeat = option_given(&groups[1], "repeat") ? a.repeat : WORKLOAD_REPEAT;
+    }
     if ((a.roofline || a.kernels) && (pos.n > 0 || option_on_line(&groups[2], "model")))
         rc = cli_usage(c, "%s takes no MODEL", a.roofline ? "--roofline" : "--kernels");
     if (rc < 0 && (rc = refuse_idle(c, &a, &groups[1], &groups[2])) < 0) {

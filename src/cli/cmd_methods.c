@@ -6,7 +6,7 @@
 
 struct methods_args {
     struct ui ui;
-    bool pairs, markdown;
+    bool pairs, markdown, schema;
 };
 
 static const struct option_def methods_defs[] = {
@@ -14,6 +14,8 @@ static const struct option_def methods_defs[] = {
      "which methods cannot be used together, and why"},
     {"markdown", NULL, OPT_FLAG, offsetof(struct methods_args, markdown), 0, 0, NULL, NULL,
      "as a page of documentation"},
+    {"receipt-schema", NULL, OPT_FLAG, offsetof(struct methods_args, schema), 0, 0, NULL, NULL,
+     "the JSON schema of receipts"},
 };
 
 static const struct {
@@ -157,6 +159,15 @@ static json_t *method_json(const struct method *m)
 
 /* ---- all ------------------------------------------------------------------------------------------------------ */
 
+static void put_line(const struct method *m, bool markdown, struct buf *out)
+{
+    const char *stage = method_stage_name(m->stage), *guarantee = method_guarantee_name(m->guarantee);
+    if (markdown)
+        buf_printf(out, "| [`%s`](%s.md) | %s | %s | %s |\n", m->name, m->name, stage, guarantee, m->title);
+    else
+        buf_printf(out, "%-14s %-9s %-19s %s\n", m->name, stage, guarantee, m->title);
+}
+
 static void put_list(bool markdown, struct buf *out)
 {
     int32_t n;
@@ -166,24 +177,77 @@ static void put_list(bool markdown, struct buf *out)
     for (int stage = 0; stage < METHOD_STAGES; stage++)
         for (int32_t i = 0; i < n; i++)
             if ((int)all[i]->stage == stage)
-                buf_printf(out, markdown ? "| `%s` | %s | %s | %s |\n" : "%-14s %-9s %-19s %s\n",
-                           all[i]->name, method_stage_name(all[i]->stage),
-                           method_guarantee_name(all[i]->guarantee), all[i]->title);
+                put_line(all[i], markdown, out);
+}
+
+/* ---- pairs ---------------------------------------------------------------------------------------------------- */
+
+#define MAX_REASONS 64
+
+/* Reasons in the order in which they come up. */
+struct reasons {
+    const char *text[MAX_REASONS];
+    int n;
+};
+
+static int reason_of(struct reasons *r, const char *why)
+{
+    for (int i = 0; i < r->n; i++)
+        if (strcmp(r->text[i], why) == 0)
+            return i;
+    if (r->n < MAX_REASONS)
+        r->text[r->n++] = why;
+    return r->n - 1;
+}
+
+/* "a" .. "z", then "aa" ..: the name of a reason. */
+static const char *letters(int i, char out[3])
+{
+    out[0] = (char)('a' + (i < 26 ? i : i / 26 - 1));
+    out[1] = (char)(i < 26 ? 0 : 'a' + i % 26);
+    out[2] = 0;
+    return out;
+}
+
+/* All pairs as a table: a row and a column for each method, a letter where the two are refused. */
+static void put_table(struct buf *out)
+{
+    int32_t n;
+    const struct method *const *all = methods_all(&n);
+    struct reasons r = {.n = 0};
+    char name[3];
+    buf_puts(out, "| | method |");
+    for (int32_t i = 0; i < n; i++)
+        buf_printf(out, " %d |", (int)i + 1);
+    buf_puts(out, "\n|---|---|");
+    for (int32_t i = 0; i < n; i++)
+        buf_puts(out, "---|");
+    for (int32_t i = 0; i < n; i++) {
+        buf_printf(out, "\n| %d | %s `%s` |", (int)i + 1, method_stage_name(all[i]->stage), all[i]->name);
+        for (int32_t j = 0; j < n; j++) {
+            const char *why = j <= i ? method_clash(all[j], all[i]) : NULL;
+            buf_printf(out, j > i ? " |" : " %s |", why ? letters(reason_of(&r, why), name) : "·");
+        }
+    }
+    buf_puts(out, "\n\n");
+    for (int i = 0; i < r.n; i++)
+        buf_printf(out, "- **%s**: %s\n", letters(i, name), r.text[i]);
 }
 
 static void put_pairs(bool markdown, struct buf *out)
 {
     int32_t n;
     const struct method *const *all = methods_all(&n);
-    if (markdown)
-        buf_puts(out, "| method | not with | why |\n|---|---|---|\n");
+    if (markdown) {
+        put_table(out);
+        return;
+    }
     for (int32_t i = 0; i < n; i++)
         for (int32_t j = i; j < n; j++) {
             const char *why = method_clash(all[i], all[j]);
             if (why)
-                buf_printf(out, markdown ? "| %s %s | %s %s | %s |\n" : "%s %s, %s %s: %s\n",
-                           method_stage_name(all[i]->stage), all[i]->name, method_stage_name(all[j]->stage),
-                           all[j]->name, why);
+                buf_printf(out, "%s %s, %s %s: %s\n", method_stage_name(all[i]->stage), all[i]->name,
+                           method_stage_name(all[j]->stage), all[j]->name, why);
         }
 }
 
@@ -208,6 +272,18 @@ static int print_json(const char *name, bool pairs)
     json_t *one = json_incref(json_array_get(list, 0));
     json_decref(list);
     return cli_json(one);
+}
+
+static int print_schema(void)
+{
+    json_t *v = receipt_schema();
+    char *text = v ? json_dumps(v, JSON_INDENT(2)) : NULL;
+    struct buf out = {0};
+    const int bad = !text || buf_printf(&out, "%s\n", text) || cli_out(out.data, out.len);
+    mem_free(text);
+    buf_free(&out);
+    json_decref(v);
+    return cli_finish(bad ? 4 : 0);
 }
 
 /* HASTEN_ERR_USAGE, with the nearest, unless there is a method called name in some stage. */
@@ -240,6 +316,8 @@ int cmd_methods(const struct command *c, int argc, char **argv)
         return rc;
     const char *name = pos.n ? pos.items[0] : NULL;
     options_free(groups, 2);
+    if (a.schema)
+        return print_schema();
     if (name && check_name(name, &err))
         return cli_fail(&err);
     if (a.ui.json)

@@ -47,14 +47,17 @@ static const struct command commands[] = {
      "one's). A text longer than the model reads is an error. With --json each line is an object: index, tokens,\n"
      "embedding.\n",
      cmd_embed, NULL},
-    {"bench", "MODEL [-p N] [-n N] [-d N] [-r N] [--batch B,...] [--breakdown] | --roofline | --kernels",
+    {"bench",
+     "MODEL [-p N] [-n N] [-d N] [-r N] [--batch B,...] [--breakdown] | MODEL --workload NAME | --roofline | --kernels",
      "speed of prefill and decode, beside the machine's limits",
      "Medians of -r repetitions, with the interval that holds the median (95 % from six repetitions on) and the\n"
      "deviation; bytes and operations moved a second, and their shares of this machine's limits, which are\n"
      "measured before and after (--no-limits: not). --batch 1,4,16 also decodes so many sequences together, each\n"
      "in its own part of the text. With methods (--attend, --cache) the plain engine is measured beside, in turns,\n"
      "and each figure has its ratio to the plain one; the first -d tokens are an announced prompt. --breakdown books one\n"
-     "chunk and one token by operation.\n",
+     "chunk and one token by operation. --workload times whole answers to prompts of a kind, as `run` writes them,\n"
+     "greedily: first token, time between tokens, tokens a pass, bytes read a token; --draft and --stop-when are measured\n"
+     "so, without a workload on -d and -p tokens of the text, which are continued by -n.\n",
      cmd_bench, NULL},
     {"quantize", "IN OUT TYPE [--imatrix FILE] [--tensor PATTERN=FORMAT]",
      "write a model in other block formats",
@@ -87,6 +90,15 @@ static const struct command commands[] = {
      "Each method has a stage, which is also the option that chooses it: --attend quest:budget=0.125. Its guarantee says\n"
      "whether answers stay the same bits, the same law, or differ, and with respect to what.\n",
      cmd_methods, NULL},
+    {"tune", "MODEL --workload NAME [--max-kl X] [--budget TIME] [-o FILE]",
+     "search what makes answers faster here, and write it as a profile",
+     "Methods, their knobs, threads, batches and types of the cache are measured in turns with the plain engine on\n"
+     "prompts of the workload, the better half again on more of them, then together. Finalists are judged on prompts\n"
+     "that nothing was chosen by: damage (KL at the plain engine's answers) at most --max-kl, with its interval; gain\n"
+     "above 1, with its interval. Nothing else is chosen, and each line says why. The profile is for --profile of run,\n"
+     "bench and others; its receipt lies with those that `hasten methods NAME` shows. Exit status 1: nothing is shown\n"
+     "to be faster, and no profile is written.\n",
+     cmd_tune, NULL},
     {"config", "[COMMAND [OPTIONS]]", "every option's value and where it came from",
      "The sources in their order: command line, environment (HASTEN_<OPTION>), profile, default. COMMAND comes first;\n"
      "what follows is read as that command would read it, and the command does not run. Without one: all commands.\n"

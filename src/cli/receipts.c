@@ -6,8 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where they lie; false: no variable says it, or no memory. */
-static bool find_folder(struct buf *out)
+bool receipts_folder(struct buf *out)
 {
     const char *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
     if (data && *data)
@@ -23,13 +22,23 @@ static double number_at(const json_t *v, const char *a, const char *b, const cha
     return json_number_value(v);
 }
 
+/* "stage name", or with knobs. */
+static bool names(const char *text, const struct method *m)
+{
+    const char *stage = method_stage_name(m->stage);
+    const size_t n = strlen(stage), k = strlen(m->name);
+    return text && strncmp(text, stage, n) == 0 && text[n] == ' ' && strncmp(text + n + 1, m->name, k) == 0 &&
+           (text[n + 1 + k] == ':' || text[n + 1 + k] == '\0');
+}
+
+/* A receipt of the method, alone or with others. */
 static bool is_of(const json_t *v, const struct method *m)
 {
-    const char *text = json_string_value(json_object_get(v, "method")), *stage = method_stage_name(m->stage);
-    const size_t n = strlen(stage), k = strlen(m->name);
-    return text && json_integer_value(json_object_get(v, "schema")) == 1 && strncmp(text, stage, n) == 0 &&
-           text[n] == ' ' && strncmp(text + n + 1, m->name, k) == 0 &&
-           (text[n + 1 + k] == ':' || text[n + 1 + k] == '\0');
+    const json_t *knobs = json_object_get(v, "knobs");
+    bool any = names(json_string_value(json_object_get(v, "method")), m);
+    for (size_t i = 0; i < json_array_size(knobs); i++)
+        any |= names(json_string_value(json_array_get(knobs, i)), m);
+    return any && json_integer_value(json_object_get(v, "schema")) == 1;
 }
 
 static void add_file(const char *path, const struct method *m, json_t **list)
@@ -47,7 +56,7 @@ json_t *receipts_of(const struct method *m)
     struct file_names names = {0};
     struct hasten_error err;
     json_t *list = json_array();
-    if (find_folder(&folder) && !file_list(folder.data, &names, &err))
+    if (receipts_folder(&folder) && !file_list(folder.data, &names, &err))
         for (size_t i = 0; i < names.n; i++) {
             struct buf path = {0};
             const size_t n = strlen(names.names[i]);

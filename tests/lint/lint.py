@@ -11,7 +11,7 @@ from pathlib import Path
 
 # A folder may include from those before it, never from those after it (docs/architecture.md).
 FOLDERS = ["base", "formats", "kernels", "text", "model", "numeric", "engine", "STAGE", "run", "decide", "fit",
-           "serve", "bench", "eval", "cli"]
+           "serve", "bench", "eval", "tune", "cli"]
 STAGES = ["weights", "depth", "attend", "cache", "store", "draft", "sample", "context", "stop", "schedule",
           "modality"]
 MAX_LINES = 1000

@@ -25,7 +25,6 @@ hasten run $M --raw -p a -n 1 --draft oracle:ids=thinks.txt
 hasten run $M --raw -p a -n 1 --stop-when budget
 hasten run $M --raw -p a -n 1 --stop-when bugdet
 hasten run $M --raw -p a -n 1 --draft same
-hasten bench $M --draft lookup
 hasten methods budget | head -3
 printf 'root ::= "[" item ("," item)* "]"\nitem ::= "alpha" | "beta" [0-9]+\n' >list.gbnf
 hasten run $M --raw -p "a b" -n 40 --temp 1 -s 4 --grammar list.gbnf --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["tokens"])' >plain.txt
