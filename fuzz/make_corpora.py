@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Corpora of the fuzz targets that have no maker of their own: what the program accepts, and of each kind of fault one.
 
-    make_corpora.py MAKE_TINY MAKE_LORA CORPUS
+    make_corpora.py MAKE_TINY MAKE_LORA MAKE_SNAPSHOT CORPUS
 
 Writes CORPUS/<target>/<name>; names that no longer exist are removed. The same bytes on every machine."""
 import json
@@ -216,8 +216,21 @@ def loras(make_tiny, make_lora, work):
     return out
 
 
+def snapshots(make_snapshot, work):
+    out = {}
+    for kind, name in enumerate(("plain", "q8", "methods")):
+        for n in (0, 5, 70):
+            subprocess.run([make_snapshot, str(kind), str(n), work / "snapshot"], check=True)
+            out[f"{name}-{n}"] = bytes([kind]) + (work / "snapshot").read_bytes()
+    whole = out["methods-70"]
+    header = 24 + 8 * 7 + 16
+    out |= {"cut": whole[:len(whole) // 2], "short": whole[:40], "empty": b"\0", "version": whole[:9] + b"\2" + whole[10:], "other": b"\1" + whole[1:], "longer": whole + b"x",
+            "huge": whole[:1 + 24 + 8 * 5] + b"\xff" * 8 + whole[1 + 24 + 8 * 6:], "sum": whole[:1 + header - 3] + b"zzz" + whole[1 + header:]}
+    return out
+
+
 def main():
-    make_tiny, make_lora, corpus = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3])
+    make_tiny, make_lora, make_snapshot, corpus = sys.argv[1], sys.argv[2], sys.argv[3], pathlib.Path(sys.argv[4])
     data = lambda v: v if isinstance(v, bytes) else v.encode()
     with tempfile.TemporaryDirectory() as work:
         work = pathlib.Path(work)
@@ -227,6 +240,7 @@ def main():
             "pretokenizer": {f"{p}-{i}": p + "\0" + c for p in PRETOKENIZERS for i, c in enumerate(CUTS)} | {"unknown": "none\0text"},
             "stream": streams(), "source": {f"{i:02d}": s for i, s in enumerate(SOURCES)}, "imatrix": imatrices(), "folder": folders(),
             "sampler": samplers(), "model": models(make_tiny, work), "lora": loras(make_tiny, make_lora, work),
+            "snapshot": snapshots(make_snapshot, work),
         }
     for target, files in targets.items():
         folder = corpus / target

@@ -162,6 +162,8 @@ struct hasten_engine_settings {
     /* n_methods methods (0..64) that the engine runs with; copied when the engine is opened. */
     const struct hasten_method_use *methods;
     int32_t n_methods;
+    int32_t
+        n_kept; /* of the engine's: sequences that a method of the stage store keeps beside n_seq_max; set by it */
     bool poison; /* fill freed KV pages with NaN (tests) */
 };
 /* Always begin with this: the fields' defaults. */
@@ -212,6 +214,18 @@ void hasten_seq_close(struct hasten_seq *s);           /* NULL is fine; its page
 int32_t hasten_seq_length(const struct hasten_seq *s); /* positions held */
 const int32_t *hasten_seq_tokens(const struct hasten_seq *s); /* [length], until the sequence is closed */
 uint64_t hasten_seq_bytes(const struct hasten_seq *s);        /* KV bytes; shared pages count in full */
+
+/* Writes a sequence to a file, whole or not at all: what stood under the name stays until the new file is on the disk. The
+ * file says what the keys and values in it depend on (the model's weights, arithmetic, representation, adapters, methods
+ * with their knobs), and every part has a checksum. The first call of an engine reads the model's file once, to hash it.
+ * HASTEN_ERR_UNSUPPORTED: an encoder, a method that cannot be saved, by name; HASTEN_ERR_DISK: no room, a failed write. */
+hasten_status hasten_seq_save(const struct hasten_seq *s, const char *path, struct hasten_error *err);
+/* A new sequence as it was saved: what is appended gives the same bits as if it had gone on. Nothing of it is taken before all
+ * of the file has been looked at. HASTEN_ERR_FILE: damaged, cut, or made with another model, arithmetic, representation,
+ * adapters or methods (the message says what was found and what was expected); HASTEN_ERR_UNSUPPORTED: of another
+ * version; HASTEN_ERR_FULL: longer than the context, n_seq_max are open, or too few free pages. */
+hasten_status hasten_seq_load(struct hasten_engine *e, const char *path, struct hasten_seq **out,
+                              struct hasten_error *err);
 
 /* ---- the step ----------------------------------------------------------------------------------------- */
 

@@ -46,6 +46,22 @@ uint64_t file_op_count(void)
     return atomic_load(&n_ops);
 }
 
+static _Atomic(file_watch_fn) watch_fn;
+static _Atomic(void *) watch_ctx;
+
+void file_watch(file_watch_fn fn, void *ctx)
+{
+    atomic_store(&watch_ctx, ctx);
+    atomic_store(&watch_fn, fn);
+}
+
+static void tell(enum file_change change, const char *path, const char *to, const void *data, uint64_t size)
+{
+    const file_watch_fn fn = atomic_load(&watch_fn);
+    if (fn)
+        fn(atomic_load(&watch_ctx), &(struct file_event){change, path, to, data, size});
+}
+
 enum verdict {
     GO,
     FAIL /* errno is set */,
@@ -180,6 +196,8 @@ hasten_status file_open(const char *path, enum file_mode mode, struct file **out
             unlink(path);
         return error_set(err, HASTEN_ERR_MEMORY, "opening %s: out of memory", path);
     }
+    if (mode == FILE_WRITE_NEW || mode == FILE_WRITE_TRUNC)
+        tell(FILE_CHANGE_CREATE, path, NULL, NULL, 0);
     return HASTEN_OK;
 }
 
@@ -256,6 +274,8 @@ hasten_status file_write(struct file *f, const void *src, size_t size, struct ha
         size_t part = v == SHORT && size - done > 1 ? (size - done) / 2 : size - done;
         ssize_t n = write(f->fd, (const char *)src + done, part);
         v = v == SHORT ? GO : v;
+        if (n > 0)
+            tell(FILE_CHANGE_WRITE, f->path, NULL, (const char *)src + done, (uint64_t)n);
         if (n >= 0)
             done += (size_t)n;
         else if (errno != EINTR)
@@ -271,6 +291,7 @@ hasten_status file_sync(struct file *f, struct hasten_error *err)
     const bool told = op_begin() == FAIL;
     if (told || (fsync(f->fd) != 0 && errno != EINVAL)) /* EINVAL: a device or a pipe, which has no disk */
         return fail(err, HASTEN_ERR_DISK, "writing to disk", f->path);
+    tell(FILE_CHANGE_SYNC, f->path, NULL, NULL, 0);
     return HASTEN_OK;
 }
 
@@ -278,6 +299,7 @@ hasten_status file_truncate(struct file *f, uint64_t size, struct hasten_error *
 {
     if (op_begin() == FAIL || ftruncate(f->fd, (off_t)size) != 0)
         return fail(err, HASTEN_ERR_DISK, "cutting", f->path);
+    tell(FILE_CHANGE_CUT, f->path, NULL, NULL, size);
     return HASTEN_OK;
 }
 
@@ -323,6 +345,7 @@ hasten_status file_rename(const char *from, const char *to, struct hasten_error 
                          strerror_r(errno, text, sizeof text));
     }
     sync_folder_of(to);
+    tell(FILE_CHANGE_RENAME, from, to, NULL, 0);
     return HASTEN_OK;
 }
 
@@ -330,6 +353,7 @@ hasten_status file_unlink(const char *path, struct hasten_error *err)
 {
     if (op_begin() == FAIL || unlink(path) != 0)
         return fail(err, status_of_write(errno), "removing", path);
+    tell(FILE_CHANGE_UNLINK, path, NULL, NULL, 0);
     return HASTEN_OK;
 }
 

@@ -81,4 +81,23 @@ hasten_status file_slurp(const char *path, size_t limit, char **data, size_t *le
 void file_fail_at(uint64_t n, uint64_t every, int errno_value);
 uint64_t file_op_count(void);
 
+/* For tests: fn is told of every change that was made to a file system, in order, before the call returns: what a crash
+ * may lose. NULL: nobody is. */
+enum file_change {
+    FILE_CHANGE_CREATE, /* path, empty now */
+    FILE_CHANGE_WRITE,  /* data [size] behind what was there */
+    FILE_CHANGE_SYNC,   /* path's data is on the disk */
+    FILE_CHANGE_CUT,    /* to size bytes */
+    FILE_CHANGE_RENAME, /* path to `to`; the names in the folder are on the disk */
+    FILE_CHANGE_UNLINK
+};
+struct file_event {
+    enum file_change change;
+    const char *path, *to;
+    const void *data;
+    uint64_t size;
+};
+typedef void (*file_watch_fn)(void *ctx, const struct file_event *e);
+void file_watch(file_watch_fn fn, void *ctx);
+
 #endif

@@ -55,6 +55,9 @@
 #define LIMIT_JSON_DEPTH 128 /* nesting of a JSON document from outside */
 #define LIMIT_JSON_BYTES (64u << 20)
 
+/* Snapshots of sequences */
+#define LIMIT_SNAPSHOT_TEXT (1 << 20) /* their label, what they say they were made by */
+
 /* Grammars */
 #define LIMIT_GRAMMAR_BYTES (1 << 20)      /* text of one */
 #define LIMIT_GRAMMAR_RULES (1 << 14)      /* names in it */

@@ -59,6 +59,30 @@ size_t value_choice_next(const char **at, const char **choice)
 }
 
 /* Edit distance where exchanging two neighbours is one step (optimal string alignment). */
+hasten_status value_size(const char *text, uint64_t *out, struct hasten_error *err)
+{
+    static const char units[] = "KMGT";
+    char *end;
+    errno = 0;
+    double x = isdigit((unsigned char)text[0]) || text[0] == '.' ? strtod(text, &end) : -1;
+    if (x < 0 || errno)
+        return error_set(err, HASTEN_ERR_USAGE, "'%s' (expected a size such as 512M or 4G)", text);
+    double unit = 1;
+    const char *u = *end ? strchr(units, toupper((unsigned char)*end)) : NULL;
+    if (u) {
+        unit = ldexp(1, 10 * (int)(u - units + 1));
+        end++;
+        if (*end == 'i')
+            end++;
+    }
+    if (*end == 'B' || *end == 'b')
+        end++;
+    if (*end || x * unit > 0x1p62)
+        return error_set(err, HASTEN_ERR_USAGE, "'%s' (expected a size such as 512M or 4G)", text);
+    *out = (uint64_t)(x * unit);
+    return HASTEN_OK;
+}
+
 static size_t edit_distance(const char *a, size_t n, const char *b, size_t m)
 {
     size_t rows[3][VALUE_WORD_BYTES + 1], *before = rows[0], *last = rows[1], *row = rows[2];

@@ -15,6 +15,8 @@
 hasten_status value_int(const char *text, double lo, double hi, int32_t *out, struct hasten_error *err);
 hasten_status value_float(const char *text, double lo, double hi, float *out, struct hasten_error *err);
 hasten_status value_flag(const char *text, bool *out, struct hasten_error *err);
+/* "512M", "1.5GiB", "100": bytes. */
+hasten_status value_size(const char *text, uint64_t *out, struct hasten_error *err);
 /* Does text begin with a blank, which strtol and its kin skip? */
 bool value_starts_blank(const char *text);
 /* The next of "a|b|c": its length, 0 at the end. *at begins as the list. */

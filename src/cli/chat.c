@@ -8,7 +8,6 @@
  *
  * When the context is full, the oldest question and answer go first, never the system message. */
 #include "cli/chat.h"
-#include "base/file.h"
 #include <jansson.h>
 #include <string.h>
 
@@ -290,28 +289,4 @@ hasten_status chat_repeat(struct chat *c, answer_fn show, void *show_ctx, struct
 {
     return c->prompter ? repeat_rendered(c, show, show_ctx, out, err)
                        : repeat_raw(c, show, show_ctx, out, err);
-}
-
-/* ---- saving -------------------------------------------------------------------------------------------- */
-
-hasten_status chat_save(const struct chat *c, const char *path, struct hasten_error *err)
-{
-    struct file *f = NULL;
-    struct buf text = {0};
-    hasten_status st = HASTEN_OK;
-    if (c->prompter) {
-        char *json = json_dumps(c->messages, JSON_INDENT(2));
-        if (!json || buf_puts(&text, json) || buf_putc(&text, '\n'))
-            st = no_memory(err);
-        mem_free(json);
-    } else {
-        st = vocab_decode(c->session->vocab, c->ids.ids, c->ids.n, true, &text, err);
-    }
-    if (!st)
-        st = file_open(path, FILE_WRITE_NEW, &f, err);
-    if (!st)
-        st = file_write(f, text.data ? text.data : "", text.len, err);
-    file_close(f);
-    buf_free(&text);
-    return st;
 }

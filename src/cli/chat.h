@@ -31,9 +31,14 @@ bool chat_can_repeat(const struct chat *c); /* is there a last answer? */
 hasten_status chat_repeat(struct chat *c, answer_fn show, void *show_ctx, struct answer *out,
                           struct hasten_error *err);
 
-/* The conversation into a new file: a JSON array of messages, as `template` takes them; raw, the transcript's text.
+/* chat_file.c. The conversation into a new file: a JSON array of messages, as `template` takes them; raw, the
+ * transcript's text; where the name ends with .seq, a snapshot of the sequence with the conversation in it.
  * HASTEN_ERR_FILE when there is such a file. */
 hasten_status chat_save(const struct chat *c, const char *path, struct hasten_error *err);
+
+/* Such a file in the place of the conversation; whichever it is, its bytes say. When it is refused the conversation is
+ * as it was. */
+hasten_status chat_load(struct chat *c, const char *path, struct hasten_error *err);
 
 /* The loop on a terminal; returns an exit status. history: NULL, or the file that keeps the lines typed. */
 int chat_loop(struct chat *c, const char *history);

@@ -120,11 +120,25 @@ static void save(struct chat *c, const char *path)
 {
     struct hasten_error err;
     if (!*path)
-        fputs("usage: /save FILE (the conversation as JSON; FILE must be new)\n", stderr);
+        fputs(
+            "usage: /save FILE (the conversation as JSON, or with its keys and values where FILE ends with .seq; FILE "
+            "must be new)\n",
+            stderr);
     else if (chat_save(c, path, &err))
         cli_fail(&err);
     else
         ui_note(c->ui, "saved to %s", path);
+}
+
+static void load(struct chat *c, const char *path)
+{
+    struct hasten_error err;
+    if (!*path)
+        fputs("usage: /load FILE (a conversation that was saved, in the place of this one)\n", stderr);
+    else if (chat_load(c, path, &err))
+        cli_fail(&err);
+    else
+        ui_note(c->ui, "goes on from %s, %d tokens held", path, (int)hasten_seq_length(c->session->seq));
 }
 
 static void help(void)
@@ -133,7 +147,8 @@ static void help(void)
         "/clear         forget the conversation\n"
         "/system TEXT   start again with this system prompt\n"
         "/regen         answer the last question again\n"
-        "/save FILE     write the conversation into a new file\n"
+        "/save FILE     write the conversation into a new file; FILE.seq: with all that was computed\n"
+        "/load FILE     go on with a conversation that was saved\n"
         "/exit          leave (also Ctrl-D)\n"
         "A \\ at the end of a line goes on in the next one; \"\"\" begins and ends a question of several lines.\n"
         "Ctrl-C stops an answer.\n",
@@ -142,7 +157,8 @@ static void help(void)
 
 static void unknown(const char *line)
 {
-    static const char *const names[] = {"/clear", "/system", "/regen", "/save", "/exit", "/quit", "/help"};
+    static const char *const names[] = {"/clear", "/system", "/regen", "/save",
+                                        "/load",  "/exit",   "/quit",  "/help"};
     const char *near = nearest_word(line, names, sizeof names / sizeof *names);
     if (near)
         fprintf(stderr, "hasten: unknown command '%s' (did you mean %s?)\n", line, near);
@@ -161,6 +177,8 @@ static bool slash(struct chat *c, const char *line)
         regenerate(c);
     else if (strcmp(line, "/save") == 0 || strncmp(line, "/save ", 6) == 0)
         save(c, line + 5 + strspn(line + 5, " "));
+    else if (strcmp(line, "/load") == 0 || strncmp(line, "/load ", 6) == 0)
+        load(c, line + 5 + strspn(line + 5, " "));
     else if (strncmp(line, "/system", 7) == 0 && !line[7 + strspn(line + 7, " ")])
         fputs("usage: /system TEXT (forgets the conversation, starts with this system prompt)\n", stderr);
     else if (strncmp(line, "/system ", 8) == 0)

@@ -8,8 +8,11 @@
 #include "cli/cli.h"
 #include "cli/hash.h"
 #include "cli/session.h"
+#include "engine/identity.h"
+#include "engine/snapshot.h"
 #include "formats/finite.h"
 #include "model/source.h"
+#include "store/disk.h"
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
@@ -22,12 +25,15 @@
 struct check_args {
     int32_t n_threads;
     bool no_hash;
+    const char *store;
     struct ui ui;
 };
 
 static const struct option_def check_defs[] = {
     {"no-hash", NULL, OPT_FLAG, offsetof(struct check_args, no_hash), 0, 0, NULL, NULL,
      "leave the hashes out"},
+    {"store", NULL, OPT_STRING, offsetof(struct check_args, store), 0, 0, NULL, "DIR",
+     "instead of a file: all records of a store (--store apc:dir=DIR), whose index is made anew"},
     {"threads", "t", OPT_INT, offsetof(struct check_args, n_threads), 0, LIMIT_THREADS, "0", "N",
      "workers; 0: as affinity and cgroup allow"},
 };
@@ -251,18 +257,99 @@ static int report(const struct check *c)
     return cli_fail(&err);
 }
 
+/* ---- snapshots ---------------------------------------------------------------------------------------------- */
+
+static const char *const described[] = {"model", "arithmetic", "kv", "context", "adapters", "methods"};
+
+static int snapshot_json(const char *path, const struct snapshot_info *i)
+{
+    json_t *made_by = json_object();
+    for (size_t k = 0; k < sizeof described / sizeof *described; k++) {
+        size_t n;
+        const char *value = identity_line(i->identity.data, described[k], &n);
+        json_put(&made_by, described[k], value ? json_bytes(value, n) : json_null());
+    }
+    return cli_json(json_pack("{s:{s:o, s:I, s:i, s:i, s:i, s:I, s:I, s:I, s:o}}", "snapshot", "path",
+                              json_bytes(path, strlen(path)), "bytes", (json_int_t)i->file_bytes, "version",
+                              SNAPSHOT_VERSION, "tokens", (int)i->sequence.length, "positions",
+                              (int)i->sequence.n_kv, "page_bytes", (json_int_t)i->page_bytes, "state_bytes",
+                              (json_int_t)i->state_bytes, "label_bytes", (json_int_t)i->label.len, "made_by",
+                              made_by));
+}
+
+static int snapshot_table(const char *path, const struct snapshot_info *i)
+{
+    printf("snapshot     %s, %" PRIu64 " bytes, version %d\n", path, i->file_bytes, SNAPSHOT_VERSION);
+    printf("tokens       %d, keys and values of %d\n", (int)i->sequence.length, (int)i->sequence.n_kv);
+    for (size_t k = 0; k < sizeof described / sizeof *described; k++) {
+        size_t n;
+        const char *value = identity_line(i->identity.data, described[k], &n);
+        printf("%-12s %.*s\n", described[k], (int)n, value ? value : "");
+    }
+    printf("checksums    all hold\n");
+    return cli_finish(0);
+}
+
+/* A snapshot of a sequence instead of a model: every checksum, every number that can be judged without its engine. */
+static int check_snapshot(const struct check_args *a, const char *path)
+{
+    struct snapshot_info info = {0};
+    struct hasten_error err = {0};
+    if (snapshot_inspect(path, true, &info, &err))
+        return cli_fail(&err);
+    const int rc = a->ui.json ? snapshot_json(path, &info) : snapshot_table(path, &info);
+    snapshot_info_free(&info);
+    return rc;
+}
+
+/* ---- stores ------------------------------------------------------------------------------------------------- */
+
+static int check_store(const struct check_args *a)
+{
+    struct disk_report r;
+    struct hasten_error err = {0};
+    int rc = 0;
+    if (disk_check(a->store, &r, &err))
+        return cli_fail(&err);
+    if (a->ui.json) {
+        rc = cli_json(json_pack("{s:{s:o, s:I, s:I, s:I, s:I, s:I}}", "store", "path",
+                                json_bytes(a->store, strlen(a->store)), "records", (json_int_t)r.records,
+                                "bytes", (json_int_t)r.bytes, "tokens", (json_int_t)r.tokens, "damaged",
+                                (json_int_t)r.bad, "foreign", (json_int_t)r.foreign));
+    } else {
+        printf("store        %s\nrecords      %" PRId64 ", %" PRIu64 " bytes, %" PRIu64 " tokens\n", a->store,
+               r.records, r.bytes, r.tokens);
+        printf("damaged      %" PRId64 "%s\nindex        made anew\n", r.bad, r.bad ? ", removed" : "");
+        if (r.foreign)
+            printf("foreign      %" PRId64 " files, left alone\n", r.foreign);
+        rc = cli_finish(0);
+    }
+    if (rc || !r.bad)
+        return rc;
+    error_set(&err, HASTEN_ERR_FILE, "%s (%" PRId64 " damaged record%s removed)", r.first.message, r.bad,
+              r.bad == 1 ? "" : "s");
+    return cli_fail(&err);
+}
+
 int cmd_check(const struct command *c, int argc, char **argv)
 {
     struct check_args a = {0};
-    struct option_group groups[] = {ui_group(&a.ui),
-                                    {.title = "Check:", .defs = check_defs, .n = 2, .dst = &a}};
+    struct option_group groups[] = {
+        ui_group(&a.ui),
+        {.title = "Check:", .defs = check_defs, .n = sizeof check_defs / sizeof *check_defs, .dst = &a}};
     struct option_positionals pos;
     struct hasten_error err = {0};
     int rc = command_parse(c, &a.ui, groups, 2, 1, argc, argv, &pos);
     if (rc >= 0)
         return rc;
+    if (pos.n == 1 && a.store)
+        return cli_usage(c, "a FILE and --store (expected one of them)");
+    if (a.store)
+        return check_store(&a);
     if (pos.n != 1)
         return cli_usage(c, "no FILE given");
+    if (snapshot_named(pos.items[0]))
+        return check_snapshot(&a, pos.items[0]);
     struct buf path = {0};
     struct check k = {.args = &a};
     hasten_status st = model_resolve(pos.items[0], &path, &err);

@@ -54,6 +54,9 @@ static void knob_range(const struct knob *k, struct buf *out)
     case KNOB_BUDGET:
         buf_puts(out, "all, a number, or a share");
         break;
+    case KNOB_SIZE:
+        buf_puts(out, "all, or bytes such as 512M");
+        break;
     case KNOB_LAYERS:
         buf_puts(out, "all, none, 0-1+8");
         break;

@@ -10,6 +10,7 @@
 struct run_args {
     const char *prompt, *file, *system, *turns, *history;
     bool raw;
+    struct prompt_cache cache;
     struct ui ui;
     struct model_args model;
     struct sample_args sample;
@@ -24,6 +25,14 @@ static const struct option_def run_defs[] = {
      "plain completion, without the chat template"},
     {"turns", NULL, OPT_STRING, offsetof(struct run_args, turns), 0, 0, NULL, "FILE",
      "a JSON array of user messages, answered in turn as JSON lines"},
+    {"prompt-cache", NULL, OPT_STRING, offsetof(struct run_args, cache) + offsetof(struct prompt_cache, path),
+     0, 0, NULL, "FILE", "begin with what FILE holds of the prompt, and keep this prompt in it"},
+    {"prompt-cache-all", NULL, OPT_FLAG,
+     offsetof(struct run_args, cache) + offsetof(struct prompt_cache, all), 0, 0, NULL, NULL,
+     "keep the answer in it too"},
+    {"prompt-cache-ro", NULL, OPT_FLAG,
+     offsetof(struct run_args, cache) + offsetof(struct prompt_cache, read_only), 0, 0, NULL, NULL,
+     "read it, never write it"},
     {"history", NULL, OPT_STRING, offsetof(struct run_args, history), 0, 0, NULL, "FILE",
      "of a chat: keep the lines typed in it [they are not kept]"},
 };
@@ -74,6 +83,10 @@ static int answer_once(struct chat *c, const char *text, size_t len)
                   (unsigned long long)c->law->settings.seed);
     }
     rc = st ? rc : dead_end(&a, rc);
+    if (!rc && c->session->cache.failed.status) {
+        rc = cli_fail(&c->session->cache.failed);
+        c->session->cache.path = NULL;
+    }
     answer_free(&a);
     return rc;
 }
@@ -157,6 +170,10 @@ static hasten_status check_use(const struct run_args *a, const struct option_gro
     if (!chat && option_on_line(&groups[1], "history"))
         return error_set(err, HASTEN_ERR_USAGE,
                          "run: --history without a chat (expected no prompt, on a terminal)");
+    if (!a->cache.path &&
+        (option_on_line(&groups[1], "prompt-cache-all") || option_on_line(&groups[1], "prompt-cache-ro")))
+        return error_set(err, HASTEN_ERR_USAGE,
+                         "run: --prompt-cache-all or -ro without --prompt-cache (expected a FILE)");
     if (option_on_line(&groups[3], "logprobs") && !a->ui.json && !a->turns)
         return error_set(err, HASTEN_ERR_USAGE, "run: --logprobs without --json (expected both)");
     if (a->sample.grammar && strcmp(a->sample.grammar, "-") == 0 && !a->prompt && !a->turns &&
@@ -198,6 +215,9 @@ static int run(struct run_args *a, struct option_group *groups, const struct opt
         st = sampling_open(&a->sample, &groups[3], &s, &law, &err);
     if (!st)
         note_long_context(a, &s);
+    s.cache = a->cache;
+    if (!st)
+        st = prompt_cache_load(&s, &a->ui, &err);
     int rc =
         st ? ui_fail(&a->ui, &err) : run_with(a, option_on_line(&groups[1], "system"), &s, &law, text, len);
     sampling_close(&law);

@@ -21,10 +21,12 @@ static const struct command commands[] = {
     {"template", "MODEL [--add-generation-prompt] [--tools FILE] < messages.json",
      "render the model's chat template on an array of messages", NULL, cmd_template, NULL},
     {"info", "MODEL [--tensors]", "what is in a model file, and the memory it needs", NULL, cmd_info, NULL},
-    {"check", "FILE [--no-hash]", "read a whole model file and look for damage",
+    {"check", "FILE [--no-hash] | --store DIR",
+     "read a whole model file, or a snapshot of a sequence, and look for damage",
      "Everything that a file says of itself is checked as any command does when it opens one; then all blocks of all\n"
      "tensors are searched for values that are not finite, and named by tensor, row and block. The SHA-256 of each file\n"
-     "is part of the report. Exit status 1: something was found.\n",
+     "is part of the report. Exit status 1: something was found.\n"
+     "Of a snapshot (run --prompt-cache, /save FILE.seq) every checksum is looked at; the report says what it was made with.\n",
      cmd_check, NULL},
     {"eval", "MODEL (--ppl FILE | --ids FILE | --task NAME) [--damage] | --compare A.json B.json",
      "perplexity of a text; the damage of methods and settings; tasks",

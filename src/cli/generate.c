@@ -8,15 +8,38 @@
 struct reading {
     struct ui *ui;
     uint64_t t0;
+    struct session *session;
+    const struct answer *answer;
 };
 
 static void show_reading(void *ctx, uint64_t done, uint64_t total)
 {
     const struct reading *r = ctx;
-    if (done < total)
+    if (done < total) {
         ui_progress(r->ui, "prefill", done, total, "tokens", r->t0);
-    else
-        ui_progress_end(r->ui);
+        return;
+    }
+    ui_progress_end(r->ui);
+    prompt_cache_save(r->session, false, r->answer->cached_n, r->ui);
+}
+
+/* Where the sequence would have to be cut back for a prompt (an edited turn, another answer), the store gets it as it is,
+ * and gives one that begins as the prompt does. */
+static hasten_status choose_sequence(struct session *s, const int32_t *ids, int64_t n,
+                                     struct hasten_error *err)
+{
+    const int32_t have = hasten_seq_length(s->seq), *held = hasten_seq_tokens(s->seq);
+    int32_t keep = 0;
+    while (keep < have && keep < n - 1 && held[keep] == ids[keep])
+        keep++;
+    if ((keep == have && have > 0) || n < 1 || !store_keeps(s->store))
+        return HASTEN_OK;
+    store_give(s->store, 0, s->seq);
+    s->seq = NULL;
+    hasten_status st = store_take(s->store, 0, ids, n, &s->seq, err);
+    if (st) /* a session always has one */
+        hasten_seq_open(s->engine, &s->seq, NULL);
+    return st;
 }
 
 hasten_status answer_generate(struct session *s, const struct sampling *law, const int32_t *ids, int64_t n,
@@ -24,9 +47,10 @@ hasten_status answer_generate(struct session *s, const struct sampling *law, con
                               struct hasten_error *err)
 {
     hasten_status st = s->drafts ? HASTEN_OK : speculation_open(s->engine, &s->drafts, err);
+    st = st ? st : choose_sequence(s, ids, n, err);
     if (st)
         return st;
-    struct reading reading = {ui, clock_now_ns()};
+    struct reading reading = {ui, clock_now_ns(), s, out};
     const struct run_task task = {.engine = s->engine,
                                   .seq = s->seq,
                                   .vocab = s->vocab,
@@ -39,6 +63,8 @@ hasten_status answer_generate(struct session *s, const struct sampling *law, con
                                   .cancel = interrupt_arm()};
     st = run_answer(&task, show_reading, &reading, out, err);
     ui_progress_end(ui);
+    if (!st)
+        prompt_cache_save(s, true, 0, ui);
     interrupt_disarm();
     return st;
 }

@@ -11,26 +11,7 @@
 
 hasten_status parse_size(const char *text, uint64_t *out, struct hasten_error *err)
 {
-    static const char units[] = "KMGT";
-    char *end;
-    errno = 0;
-    double x = isdigit((unsigned char)text[0]) || text[0] == '.' ? strtod(text, &end) : -1;
-    if (x < 0 || errno)
-        return error_set(err, HASTEN_ERR_USAGE, "'%s' (expected a size such as 512M or 4G)", text);
-    double unit = 1;
-    const char *u = *end ? strchr(units, toupper((unsigned char)*end)) : NULL;
-    if (u) {
-        unit = ldexp(1, 10 * (int)(u - units + 1));
-        end++;
-        if (*end == 'i')
-            end++;
-    }
-    if (*end == 'B' || *end == 'b')
-        end++;
-    if (*end || x * unit > 0x1p62)
-        return error_set(err, HASTEN_ERR_USAGE, "'%s' (expected a size such as 512M or 4G)", text);
-    *out = (uint64_t)(x * unit);
-    return HASTEN_OK;
+    return value_size(text, out, err);
 }
 
 hasten_status parse_duration(const char *text, uint64_t *out, struct hasten_error *err)

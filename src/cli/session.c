@@ -216,6 +216,8 @@ static hasten_status open_all(const char *arg, const struct model_args *args, st
     s->settings.loras = NULL;
     s->settings.n_loras = 0;
     if (!st)
+        st = store_open(s->engine, &s->store, err);
+    if (!st)
         st = hasten_seq_open(s->engine, &s->seq, err);
     return st ? st : wait_for_weights(s, l, err);
 }
@@ -254,7 +256,11 @@ hasten_status session_has_weights(const struct session *s, const char *what, str
 void session_close(struct session *s)
 {
     speculation_close(s->drafts);
-    hasten_seq_close(s->seq);
+    if (s->store) /* which may write it to disk */
+        store_give(s->store, 0, s->seq);
+    else
+        hasten_seq_close(s->seq);
+    store_close(s->store);
     hasten_engine_close(s->engine);
     hasten_model_close(s->model);
     buf_free(&s->path);

@@ -5,6 +5,8 @@
 #include "cli/cache.h"
 #include "cli/cli.h"
 #include "cli/methods.h"
+#include "cli/prompt_cache.h"
+#include "engine/store.h"
 #include "model/loaded.h"
 #include "run/run.h"
 
@@ -54,6 +56,8 @@ struct session {
     const struct gguf *gguf;   /* of the model */
     const struct vocab *vocab; /* of the model */
     struct hasten_engine_settings settings;
+    struct store *store;        /* of the engine; it may keep nothing */
+    struct prompt_cache cache;  /* set by who wants one */
     struct speculation *drafts; /* of seq; made with its first answer */
 };
 /* Threads for -t asked: 0 and more than may run at once give the CPUs allowed, the latter with a note (ui: NULL or

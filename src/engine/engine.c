@@ -120,6 +120,7 @@ void hasten_engine_close(struct hasten_engine *e)
     if (!e)
         return;
     pool_destroy(e->pool);
+    mem_free(e->identity);
     mem_free(e->experts.states);
     packing_close(e);
     overlays_close(e);

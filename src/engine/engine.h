@@ -32,6 +32,7 @@ struct hasten_seq {
     int32_t n_kv;
     bool beyond;
     int32_t n_prompt; /* announced; -1: not */
+    int32_t n_lead;   /* positions from the first on that were computed as an announced prompt's */
     int32_t next_act; /* length at which a method of the stage cache acts next; INT32_MAX: none */
     /* of the step in progress */
     struct stretch todo[2];
@@ -160,6 +161,8 @@ struct hasten_engine {
     struct expert_memory experts;   /* under a memory limit */
     struct taps taps;               /* who watches (tap.h) */
     struct method_set methods;
+    char *identity;      /* identity.h; NULL until somebody asks */
+    struct store *store; /* store.h: gives pages back when they run out; NULL: nobody keeps any */
 };
 
 /* A part of the scratch; from a NULL scratch only offsets come out. */

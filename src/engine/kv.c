@@ -193,6 +193,40 @@ int32_t kv_share(struct kv_pool *p, const struct kv_seq *src, struct kv_seq *dst
     return dst->n_positions;
 }
 
+int64_t kv_wanted(const struct kv_pool *p, const struct kv_seq *s, int32_t n_positions)
+{
+    int64_t n = 0;
+    for (int32_t lane = 0; lane < p->n_lanes; lane++)
+        n += pages_of(n_positions - kv_removed(s, lane));
+    return n;
+}
+
+void kv_take(struct kv_pool *p, struct kv_seq *s, int32_t n_positions)
+{
+    s->n_positions = n_positions;
+    for (int32_t lane = 0; lane < p->n_lanes; lane++)
+        for (int32_t page = 0; page < kv_pages(s, lane); page++)
+            *entry_at(p, s, page, lane) = take(p);
+}
+
+void kv_merge(struct kv_pool *p, const struct kv_seq *src, struct kv_seq *dst, int32_t n)
+{
+    n = n < src->n_positions ? n : src->n_positions;
+    n = n < dst->n_positions ? n : dst->n_positions;
+    if (src->sealed || dst->sealed)
+        return;
+    for (int32_t page = 0; page < n / KV_PAGE; page++)
+        for (int32_t lane = 0; lane < p->n_lanes; lane++) {
+            int32_t *own = entry_at(p, dst, page, lane);
+            const int32_t other = *entry_at(p, src, page, lane);
+            if (*own == other)
+                continue;
+            release(p, *own);
+            *own = other;
+            p->refs[other]++;
+        }
+}
+
 int64_t kv_shared(const struct kv_pool *p, const struct kv_seq *s, int32_t lane)
 {
     int64_t n = 0;

@@ -79,6 +79,13 @@ int32_t kv_share(struct kv_pool *p, const struct kv_seq *src, struct kv_seq *dst
  * lanes are done; positions of lanes that keep all must be written too (kept: NULL). */
 void kv_compact(struct kv_pool *p, struct kv_seq *s, int32_t lane, int32_t length, const int32_t *kept,
                 int32_t n);
+/* s (without pages; removed, positions and sealed are what they will be) gets pages of its own for n_positions, of any
+ * content. The caller has checked that kv_wanted are free. */
+int64_t kv_wanted(const struct kv_pool *p, const struct kv_seq *s, int32_t n_positions);
+void kv_take(struct kv_pool *p, struct kv_seq *s, int32_t n_positions);
+/* dst's pages of its first n positions become src's, where the two hold the same entries there, bit for bit: what dst had
+ * of its own goes back. Whole pages only; nothing while entries have been taken out of one of them. */
+void kv_merge(struct kv_pool *p, const struct kv_seq *src, struct kv_seq *dst, int32_t n);
 int64_t kv_shared(const struct kv_pool *p, const struct kv_seq *s, int32_t lane);
 int64_t kv_blocks(const struct kv_pool *p, const struct kv_seq *s); /* pages held, of all lanes */
 

@@ -184,6 +184,9 @@ static hasten_status set_knob(const struct knob *k, const char *text, void *knob
         return value_choice(text, k->choices, at, err);
     case KNOB_BUDGET:
         return parse_budget(text, at, err);
+    case KNOB_SIZE:
+        *(uint64_t *)at = UINT64_MAX;
+        return strcmp(text, "all") == 0 ? HASTEN_OK : value_size(text, at, err);
     case KNOB_LAYERS:
         return parse_layers(text, at, err);
     case KNOB_TEXT:
@@ -332,6 +335,10 @@ static int put_value(const struct knob *k, const void *knobs, struct buf *out)
     case KNOB_BUDGET:
         return *(const double *)at < (double)INT32_MAX ? buf_printf(out, "%.9g", *(const double *)at)
                                                        : buf_puts(out, "all");
+    case KNOB_SIZE:
+        return *(const uint64_t *)at == UINT64_MAX
+                   ? buf_puts(out, "all")
+                   : buf_printf(out, "%llu", (unsigned long long)*(const uint64_t *)at);
     case KNOB_LAYERS:
         return put_layers(at, out);
     }
@@ -374,6 +381,9 @@ const char *method_clash(const struct method *a, const struct method *b)
         return why;
     if (a->stage == b->stage && a->role && b->role && strcmp(a->role, b->role) == 0)
         return a == b ? "it can be given once" : "both have the same role in their stage";
+    const struct method *store = a->stage == STAGE_STORE ? a : b->stage == STAGE_STORE ? b : NULL;
+    if (store && (a->traits | b->traits) & (METHOD_NO_FORK | METHOD_NO_TRUNCATE))
+        return "a store forks sequences and cuts them back";
     const struct method *draft = a->stage == STAGE_DRAFT ? a : b->stage == STAGE_DRAFT ? b : NULL;
     const struct method *other = draft == a ? b : a;
     if (draft && other->traits & METHOD_PER_PASS)

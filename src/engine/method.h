@@ -7,12 +7,15 @@
  *     weights  weights.h   what a matrix is made of         attend  attend.h   what a query reads of the cache
  *     depth    depth.h     which layers a row runs through  cache   cache.h    what the cache keeps, in which form
  *     draft    draft.h     who proposes tokens              stop    stop.h     when it is enough
- * The last two are driven by the loop of an answer (src/run/), out of the engine's set of methods; so their states, too,
- * live, fork and are cut with the sequence. A step alone (hasten_step) never calls them.
+ *     store    store.h     what is kept between requests
+ * Draft and stop are driven by the loop of an answer (src/run/), out of the engine's set of methods; so their states, too,
+ * live, fork and are cut with the sequence. The store is opened by who takes and gives sequences. A step alone
+ * (hasten_step) never calls them, but asks an open store for pages when there are too few.
  *
  * State. A method has one state for the engine (attach) and one for each sequence. The latter is *flat*: seq_bytes of
  * memory that the engine owns, set to zero when a sequence opens, holding no pointers; so a fork copies it, a snapshot
- * writes it, and memory is planned before anything is allocated. What a method knows of a sequence must be a function
+ * writes it (a restored one may hold any bytes: nothing in it may be an index that is not looked at first), and memory is
+ * planned before anything is allocated. What a method knows of a sequence must be a function
  * of the sequence's tokens (and announced prompt length) alone, never of passes or of neighbours: rule 2 of the design
  * holds for every method. */
 #ifndef HASTEN_ENGINE_METHOD_H
@@ -62,6 +65,7 @@ enum knob_type {
     KNOB_CHOICE, /* int: index in `choices` */
     KNOB_TEXT,   /* const char *, e.g. the name of a file; owned by the set of methods */
     KNOB_BUDGET, /* double: "all" (INFINITY), a number of entries (1024), or a share of them (0.125, 12.5%) */
+    KNOB_SIZE,   /* uint64_t: bytes, "512M" or "4GiB"; "all" (UINT64_MAX) */
     KNOB_LAYERS  /* struct layer_set: "all", "none", or numbers and ranges joined by + (0-1+8) */
 };
 
@@ -156,6 +160,9 @@ struct method {
     /* The flat state of a sequence. truncate: the inverse of having appended positions >= n_keep; NULL where the state
      * does not depend on more than what append-like calls rewrite anyway. */
     size_t (*seq_bytes)(const struct method_site *, const void *knobs);
+    /* Sequences that it keeps beside those that the engine is opened for (n_seq_max): they are planned too. NULL: none.
+     * site->settings are not settled yet. */
+    int32_t (*sequences)(const struct method_site *, const void *knobs);
     void (*seq_truncate)(const void *state, void *seq, int32_t n_keep);
 
     /* The stage's table; exactly the one of `stage`. */
@@ -163,7 +170,8 @@ struct method {
     const struct cache_ops *cache;
     const struct depth_ops *depth;
     const struct weights_ops *weights;
-    const void *hosted; /* of a stage that the engine does not drive: struct draft_ops, struct stop_ops */
+    const void *
+        hosted; /* of a stage that the engine does not drive: struct draft_ops, struct stop_ops, struct store_ops */
 };
 
 /* All methods, by stage, then in the order of methods.def. */

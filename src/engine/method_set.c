@@ -51,6 +51,23 @@ static hasten_status check_needs(const struct method_site *site, const struct me
     return HASTEN_OK;
 }
 
+hasten_status method_set_sequences(const struct hasten_model *m, const struct hasten_engine_settings *s,
+                                   int32_t *out, struct hasten_error *err)
+{
+    const struct method_site site = method_site_of(m, s);
+    hasten_status st = HASTEN_OK;
+    *out = 0;
+    for (int32_t i = 0; i < s->n_methods && i < MAX_METHODS && !st; i++) {
+        struct method_use u;
+        st = parse_one(&s->methods[i], &u, err);
+        if (!st && u.m->sequences)
+            *out += u.m->sequences(&site, u.knobs);
+        if (!st)
+            method_use_close(&u);
+    }
+    return st;
+}
+
 /* Layers named by a knob must exist ("all" may say more). */
 static hasten_status check_layers(const struct method_site *site, const struct method_use *u,
                                   struct hasten_error *err)

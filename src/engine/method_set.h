@@ -35,6 +35,9 @@ struct method_set {
     struct reweighting reweighting;
 };
 
+/* Sequences that settings->methods keep beside n_seq_max; settings need not be settled. */
+hasten_status method_set_sequences(const struct hasten_model *m, const struct hasten_engine_settings *s,
+                                   int32_t *out, struct hasten_error *err);
 /* Parses and checks settings->methods. On failure *out is closed. */
 hasten_status method_set_open(const struct method_site *site, struct method_set *out,
                               struct hasten_error *err);

@@ -1,6 +1,7 @@
 /* See overlay.h. An overlay is found by the address of its matrix. Three loops make it: A x over panels and blocks of
  * rows, its rows in the kernels' form, B (A x) over stretches of B's rows and blocks of rows. */
 #include "engine/overlay.h"
+#include "base/checksum.h"
 #include "base/mem.h"
 #include "model/lora.h"
 #include <math.h>
@@ -209,6 +210,28 @@ static const struct overlay *find(const struct hasten_engine *e, const struct we
     return e->overlays.n == 0
                ? NULL
                : bsearch(&key, e->overlays.item, (size_t)e->overlays.n, sizeof key, by_address);
+}
+
+static void sum_one(const struct hasten_engine *e, const struct weight *w, int32_t number, struct checksum *c)
+{
+    const struct overlay *o = find(e, in_engine(e, w));
+    if (!o)
+        return;
+    checksum_add(c, &number, sizeof number);
+    checksum_add(c, o->a.data, (size_t)(o->a.n_rows * o->a.row_bytes));
+    checksum_add(c, o->b.data, (size_t)(o->b.n_rows * o->b.row_bytes));
+}
+
+void overlays_sum(const struct hasten_engine *e, struct checksum *c)
+{
+    const struct model_desc *d = &e->model->desc;
+    for (int32_t i = 0; i < d->n_layer; i++) {
+        const struct weight *w[LAYER_MATRICES];
+        const int32_t n = layer_matrices(&d->layers[i], w);
+        for (int32_t j = 0; j < n; j++)
+            sum_one(e, w[j], i * LAYER_MATRICES + j, c);
+    }
+    sum_one(e, &d->output, -1, c);
 }
 
 bool overlay_on(const struct hasten_engine *e, const struct weight *w)

@@ -19,6 +19,9 @@ void overlays_close(struct hasten_engine *e);
 
 /* Has w, of e->layers or e->output, an overlay? */
 bool overlay_on(const struct hasten_engine *e, const struct weight *w);
+/* Adds what the overlays are to a checksum: which matrices, A, B with their strengths. */
+struct checksum;
+void overlays_sum(const struct hasten_engine *e, struct checksum *c);
 /* Adds the overlays of the matrices of a group to their y, for input rows x [n × k]. */
 void overlays_add(struct hasten_engine *e, const float *x, int64_t k, int32_t n, const struct linear *lin,
                   int32_t n_lin);

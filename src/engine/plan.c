@@ -59,15 +59,18 @@ hasten_status engine_settle(const struct hasten_model *m, struct hasten_engine_s
         (st = check_range("n_logits", s->n_logits, 1, ENGINE_MAX_LOGITS, err)) ||
         (st = check_range("n_loras", s->n_loras, 0, LIMIT_LORAS, err)) || (st = overlays_check(m, s, err)))
         return st;
+    if ((st = method_set_sequences(m, s, &s->n_kept, err)))
+        return st;
     const int64_t all = (int64_t)s->n_ctx * s->n_seq_max;
     if (s->kv_positions == 0)
         s->kv_positions = all;
-    if ((st = check_range("kv_positions", s->kv_positions, 1, all, err)))
+    if ((st = check_range("kv_positions", s->kv_positions, 1, all + (int64_t)s->n_ctx * s->n_kept, err)))
         return st;
     if ((int)s->kv_type < HASTEN_KV_F16 || s->kv_type > HASTEN_KV_Q8)
         return error_set(err, HASTEN_ERR_USAGE,
                          "engine settings: kv_type: found %d (expected f16, f32, bf16 or q8)",
                          (int)s->kv_type);
+    s->n_seq_max += s->n_kept; /* they share the pool of pages */
     return HASTEN_OK;
 }
 
@@ -104,10 +107,11 @@ size_t entries_bytes(const struct hasten_engine_settings *s, int32_t n_lanes)
     return (size_t)n_lanes * (1 + pages * KV_PAGE) * sizeof(int32_t);
 }
 
-/* Pages that every lane can have: the positions asked for, and for each further sequence one page partly used. */
+/* Pages that every lane can have: the positions asked for, and for each further sequence one page partly used (but for
+ * those that a store keeps: it gives them up). */
 int64_t engine_kv_pages(const struct hasten_engine_settings *s)
 {
-    return (s->kv_positions + KV_PAGE - 1) / KV_PAGE + s->n_seq_max - 1;
+    return (s->kv_positions + KV_PAGE - 1) / KV_PAGE + s->n_seq_max - s->n_kept - 1;
 }
 
 void widen_matrix(const struct kernels *k, const struct weight *w, struct widths *out)

@@ -13,6 +13,7 @@ static hasten_status find_free(struct hasten_engine *e, struct hasten_seq **out,
         (*out)->length = (*out)->n_kv = 0;
         (*out)->beyond = false;
         (*out)->n_prompt = -1;
+        (*out)->n_lead = 0;
         (*out)->kv.n_positions = (*out)->kv.sealed = 0;
         method_seq_open(e, *out);
         return HASTEN_OK;
@@ -49,6 +50,7 @@ hasten_status hasten_seq_fork(struct hasten_seq *src, int32_t n_keep, struct has
     memcpy(s->tokens, src->tokens, (size_t)n_keep * sizeof *s->tokens);
     const int32_t held = kv_share(&src->engine->kv, &src->kv, &s->kv, n_keep);
     s->n_kv = src->n_kv < held ? src->n_kv : held;
+    s->n_lead = src->n_lead < s->n_kv ? src->n_lead : s->n_kv;
     method_seq_fork(src->engine, src, s, n_keep);
     return HASTEN_OK;
 }
@@ -61,6 +63,7 @@ hasten_status hasten_seq_truncate(struct hasten_seq *s, int32_t n_keep, struct h
     s->length = n_keep;
     const int32_t held = kv_shrink(&s->engine->kv, &s->kv, n_keep);
     s->n_kv = s->n_kv < held ? s->n_kv : held;
+    s->n_lead = s->n_lead < s->n_kv ? s->n_lead : s->n_kv;
     method_seq_truncate(s->engine, s, n_keep);
     return HASTEN_OK;
 }

@@ -2,6 +2,7 @@
  * hands out logits. On failure every sequence is as long as before. What a step computes is a stretch of positions of
  * each sequence, or two (plan_item). */
 #include "engine/engine.h"
+#include "engine/store.h"
 
 static hasten_status check_item(const struct hasten_engine *e, const struct hasten_item *items, int32_t i,
                                 struct hasten_error *err)
@@ -63,15 +64,24 @@ static int32_t first_written(const struct hasten_seq *s)
     return a < b ? a : b;
 }
 
-static hasten_status make_room(struct hasten_engine *e, const struct hasten_item *items, int32_t n_items,
-                               bool wanted, struct hasten_error *err)
+static int64_t pages_needed(const struct hasten_engine *e, const struct hasten_item *items, int32_t n_items)
 {
     int64_t need = 0;
     for (int32_t i = 0; i < n_items; i++) {
-        plan_item(e, &items[i], wanted);
         const int32_t from = first_written(items[i].seq), to = items[i].seq->length + items[i].n;
         need += kv_need(&e->kv, &items[i].seq->kv, from, to) + cache_need(e, items[i].seq, from, to);
     }
+    return need;
+}
+
+static hasten_status make_room(struct hasten_engine *e, const struct hasten_item *items, int32_t n_items,
+                               bool wanted, struct hasten_error *err)
+{
+    for (int32_t i = 0; i < n_items; i++)
+        plan_item(e, &items[i], wanted);
+    int64_t need = pages_needed(e, items, n_items);
+    if (need > e->kv.n_free && !store_make_room(e->store, need)) /* a store gives up what nobody uses; then */
+        need = pages_needed(e, items, n_items);                  /* fewer pages are shared, and copied */
     if (need > e->kv.n_free)
         return error_set(
             err, HASTEN_ERR_FULL,
@@ -95,6 +105,7 @@ static void take_back(struct hasten_engine *e, const struct hasten_item *items, 
         s->length = s->old_length;
         const int32_t held = kv_shrink(&e->kv, &s->kv, s->length);
         s->n_kv = s->n_kv < held ? s->n_kv : held;
+        s->n_lead = s->n_lead < s->n_kv ? s->n_lead : s->n_kv;
         method_seq_truncate(e, s, s->length);
     }
 }
@@ -162,12 +173,21 @@ static void compose_pass(struct hasten_engine *e, const struct hasten_item *item
     }
 }
 
+/* Positions [from, to) were computed: as an announced prompt's, below n_prompt. */
+static void note_lead(struct hasten_seq *s, int32_t from, int32_t to)
+{
+    const int32_t end = to < s->n_prompt ? to : s->n_prompt;
+    if (s->n_lead >= from)
+        s->n_lead = end > from ? end : from;
+}
+
 /* The rows of the pass are in their sequences' pages. */
 static void note_reached(struct hasten_engine *e, const struct hasten_item *items, int32_t n_items,
                          int32_t first, int32_t last)
 {
     for (int32_t i = first; i <= last && i < n_items; i++) {
         struct hasten_seq *s = items[i].seq;
+        note_lead(s, s->n_kv, s->reached);
         s->n_kv = s->reached;
         if (s->n_kv == s->next_act)
             cache_act(e, s, s->n_kv);

@@ -258,6 +258,32 @@ class Chat(unittest.TestCase):
         self.assertEqual(t.leave(), 0)
         self.assertIn(b"the water", path.read_bytes())
 
+    def test_load(self):
+        kept, plain, again = WORK / "kept.seq", WORK / "kept.json", WORK / "again.json"
+        for path in (kept, plain, again):
+            path.unlink(missing_ok=True)
+        t = Terminal("run", MODEL, "-n", "3", "-s", "1", "--ignore-eos", "-sys", "Be brief.")
+        for line, answer in ((b"tell", b"limit of tokens"), (b"/save " + bytes(kept), b"saved to "), (b"/save " + bytes(kept), b"File exists"),
+                             (b"/save " + bytes(plain), b"saved to ")):
+            t.until(b"> ")
+            t.send(line + b"\n")
+            t.until(answer)
+        self.assertEqual(t.leave(), 0)
+        t = Terminal("run", MODEL, "-n", "3", "-s", "1", "--ignore-eos", "-v")
+        for line, answer in ((b"/load", b"usage: /load FILE"), (b"/load " + bytes(WORK / "none"), b"hasten: "), (b"/load " + MODEL.encode(), b"hasten: "),
+                             (b"/load " + bytes(kept), b"goes on from "), (b"/save " + bytes(again), b"saved to "), (b"/regen", b"limit of tokens"),
+                             (b"/load " + bytes(plain), b"goes on from "), (b"more", b"limit of tokens")):
+            t.until(b"> ")
+            t.send(line + b"\n")
+            t.until(answer)
+        self.assertEqual(t.leave(), 0)
+        self.assertEqual(json.loads(plain.read_text()), json.loads(again.read_text()))
+        t = Terminal("run", MODEL, "-n", "3", "-s", "1", "--raw")
+        t.until(b"> ")
+        t.send(b"/load " + bytes(kept) + b"\n")
+        t.until(b"of a chat without --raw")
+        self.assertEqual(t.leave(), 0)
+
     def test_questions_of_several_lines(self):
         path = WORK / "lines.json"
         path.unlink(missing_ok=True)

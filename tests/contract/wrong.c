@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdatomic.h>
 
+static _Atomic int begun;
 static _Atomic int calls; /* what no method may have: a memory beside the sequence's */
 static void *leak;
 
@@ -70,6 +71,30 @@ static void by_longest(const void *state, const void *seq, const struct attend_q
     (void)stride, (void)scratch;
     if (k->recent < 1000)
         keep_recent(seen, q->kv.n, k->recent + s->longest / 64);
+}
+
+/* Knows what it ought to keep in the sequence's state beside it: whether position 0 was ever appended here. */
+static hasten_status beside_attach(const struct method_site *site, const void *knobs, void **state,
+                                   struct hasten_error *err)
+{
+    (void)site, (void)err;
+    begun = 0;
+    *state = (void *)(uintptr_t)knobs;
+    return HASTEN_OK;
+}
+static void note_begin(const void *state, void *seq, const struct kv_view *kv, int32_t from, void *scratch)
+{
+    (void)state, (void)seq, (void)kv, (void)scratch;
+    if (from == 0)
+        begun = 1;
+}
+static void if_begun(const void *state, const void *seq, const struct attend_query *q, uint64_t *seen,
+                     int64_t stride, void *scratch)
+{
+    const struct knobs *k = state;
+    (void)seq, (void)stride, (void)scratch;
+    if (k->recent < 1000)
+        keep_recent(seen, q->kv.n, k->recent + (begun ? 0 : 7));
 }
 
 /* Right, but allocates while tokens flow. */
@@ -191,8 +216,9 @@ WRONG(wrong_mute, honest, .attach = attaches_silently, .detach = forgets_its_mem
 static const struct attend_ops appended_ops = {.append = count_appended, .select = by_longest},
                                nan_ops = {.append = remember_nan, .select = by_longest};
 static const struct attend_ops longest_ops = {.append = note_length, .select = by_longest};
+static const struct attend_ops beside_ops = {.append = note_begin, .select = if_begun};
 
-static struct method wrong_truncate, wrong_help, wrong_cancel, wrong_nan;
+static struct method wrong_truncate, wrong_help, wrong_restore, wrong_cancel, wrong_nan;
 
 static struct method changed(const struct method *from)
 {
@@ -210,6 +236,7 @@ const struct wrong_method wrong_methods[] = {{&wrong_neutral, "neutral setting"}
                                              {&wrong_mute, "not said to be one"},
                                              {&wrong_cancel, "bits after cancelled steps"},
                                              {&wrong_nan, "bits after NaN was cut away"},
+                                             {&wrong_restore, "restored"},
                                              {NULL, NULL}};
 
 __attribute__((constructor)) static void make_others(void)
@@ -223,6 +250,10 @@ __attribute__((constructor)) static void make_others(void)
     wrong_cancel.attend = &appended_ops;
     wrong_nan.name = "wrong_nan";
     wrong_nan.attend = &nan_ops;
+    wrong_restore = changed(&wrong_silent);
+    wrong_restore.name = "wrong_restore";
+    wrong_restore.attach = beside_attach;
+    wrong_restore.attend = &beside_ops;
     wrong_help = changed(&wrong_silent);
     wrong_help.name = "wrong_help";
     wrong_help.knobs = silent;

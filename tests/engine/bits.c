@@ -1,6 +1,6 @@
 /* The bit matrix: the logits of every position are the same bits for any number of threads, any cut of the
- * prompt, alone or with neighbours, fresh or forked, after truncation and regrowth, and from the plain twins,
- * whether weights are packed or read in place.
+ * prompt, alone or with neighbours, fresh or forked, after truncation and regrowth, restored from a file (also by the
+ * plain twins), and from the plain twins, whether weights are packed or read in place.
  *
  * Usage: bits MODEL N_TOKENS full|quick|self-test [f16|bf16|q8|f32 [ADAPTER...]]. Prints a line per difference and a summary. */
 #include "harness.h"
@@ -52,6 +52,9 @@ static void full_matrix(struct matrix *x)
                                                   .n_batch = chunks[c] ? 512 : 4096});
     compare(x, &(struct run_spec){.n_threads = 2, .chunk = 37, .n_batch = 50, .regrown = true});
     compare(x, &(struct run_spec){.n_threads = 2, .n_batch = 512, .plain = true});
+    compare(x,
+            &(struct run_spec){.n_threads = 3, .chunk = 41, .n_batch = 64, .n_neighbours = 3, .restored = 1});
+    compare(x, &(struct run_spec){.n_threads = 2, .n_batch = 512, .restored = 2});
     compare(x, &(struct run_spec){.n_threads = 2, .chunk = 5, .n_batch = 512, .in_place = true});
 }
 
@@ -63,7 +66,9 @@ static void quick_matrix(struct matrix *x)
         {.n_threads = 3, .chunk = 32, .n_batch = 512, .forked = true},
         {.n_threads = 2, .chunk = 0, .n_batch = 19, .n_neighbours = 3, .forked = true},
         {.n_threads = 2, .chunk = 23, .n_batch = 16, .regrown = true},
+        {.n_threads = 2, .chunk = 29, .n_batch = 64, .n_neighbours = 3, .restored = 1},
         {.n_threads = 2, .n_batch = 512, .plain = true},
+        {.n_threads = 1, .chunk = 50, .n_batch = 512, .restored = 2},
         {.n_threads = 2, .chunk = 5, .n_batch = 512, .in_place = true},
         {.n_threads = 2, .chunk = 1, .n_batch = 16, .hasty = true},
         {.n_threads = 5, .chunk = 7, .n_batch = 64, .n_neighbours = 3, .regrown = true, .hasty = true},

@@ -35,4 +35,11 @@ hasten_status fault_quantize(struct hasten_bytes *out, struct hasten_error *err)
 hasten_status fault_profile(struct hasten_bytes *out, struct hasten_error *err);
 hasten_status fault_cache(struct hasten_bytes *out, struct hasten_error *err);
 
+/* fault_snapshots.c */
+void fault_snapshots_write(void);
+extern char snapshot_path[600];
+hasten_status fault_save(struct hasten_bytes *out, struct hasten_error *err);
+hasten_status fault_restore(struct hasten_bytes *out, struct hasten_error *err);
+hasten_status fault_store(struct hasten_bytes *out, struct hasten_error *err);
+
 #endif

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 void die_unless_ok(hasten_status st, const struct hasten_error *err, const char *what)
 {
@@ -33,8 +34,11 @@ struct hasten_lora_use adapter_or_exit(const struct hasten_model *m, const char 
 const char *spec_text(const struct run_spec *s, char *out, size_t out_size)
 {
     static const char *const kv[] = {"f16", "f32", "bf16", "q8"};
-    snprintf(out, out_size, "%d threads, chunk %d, batch %d, %d neighbours%s%s%s%s%s, kv %s", s->n_threads,
+    snprintf(out, out_size, "%d threads, chunk %d, batch %d, %d neighbours%s%s%s%s%s%s, kv %s", s->n_threads,
              s->chunk, s->n_batch, s->n_neighbours, s->forked ? ", forked" : "",
+             s->restored == 2 ? ", restored as plain"
+             : s->restored    ? ", restored"
+                              : "",
              s->regrown ? ", regrown" : "",
              s->plain      ? ", plain"
              : s->in_place ? ", in place"
@@ -139,7 +143,7 @@ static void advance(struct run *r, int32_t from, int32_t to)
     }
 }
 
-static void open_run(struct run *r, const struct hasten_model *m)
+static void open_run(struct run *r, const struct hasten_model *m, bool plain)
 {
     struct hasten_engine_settings s;
     struct hasten_error err = {0};
@@ -149,7 +153,7 @@ static void open_run(struct run *r, const struct hasten_model *m)
     s.n_seq_max = 2 + NEIGHBOURS_MAX;
     s.n_batch = r->spec->n_batch;
     s.n_logits = 1 + (r->spec->chunk + r->spec->n_batch) % 64; /* another constant that must not show */
-    s.plain = r->spec->plain;
+    s.plain = plain;
     s.in_place = r->spec->in_place;
     s.reference = r->spec->reference;
     s.kv_type = r->spec->kv;
@@ -163,11 +167,31 @@ static void open_run(struct run *r, const struct hasten_model *m)
     if (r->spec->hasty)
         pool_set_patience(r->engine->pool, 0);
 #endif
+    for (int j = 0; j < r->spec->n_neighbours; j++)
+        die_unless_ok(hasten_seq_open(r->engine, &r->other[j], &err), &err, "opening a neighbour");
+}
+
+static void open_seq(struct run *r)
+{
+    struct hasten_error err = {0};
     die_unless_ok(hasten_seq_open(r->engine, &r->seq, &err), &err, "opening a sequence");
     if (r->spec->n_prompt > 0)
         die_unless_ok(hasten_seq_announce(r->seq, r->spec->n_prompt, &err), &err, "announcing");
-    for (int j = 0; j < r->spec->n_neighbours; j++)
-        die_unless_ok(hasten_seq_open(r->engine, &r->other[j], &err), &err, "opening a neighbour");
+}
+
+/* The first n positions, and a wrong end that was cut away, go to a file; another engine takes them from there. */
+static void save_and_restore(struct run *r, const struct hasten_model *m, int32_t n)
+{
+    char path[64];
+    struct hasten_error err = {0};
+    snprintf(path, sizeof path, "/tmp/hasten-restored-%ld.seq", (long)getpid());
+    advance(r, 0, n);
+    go_astray(r, r->seq, 41);
+    die_unless_ok(hasten_seq_save(r->seq, path, &err), &err, "saving");
+    hasten_engine_close(r->engine);
+    open_run(r, m, r->spec->restored == 2 || r->spec->plain);
+    die_unless_ok(hasten_seq_load(r->engine, path, &r->seq, &err), &err, "restoring");
+    unlink(path);
 }
 
 float *run_logits(const struct hasten_model *m, const struct run_spec *s, const int32_t *tokens, int32_t n)
@@ -180,8 +204,13 @@ float *run_logits(const struct hasten_model *m, const struct run_spec *s, const 
         exit(1);
     }
     memset(r.logits, 0xa5, (size_t)n * (size_t)r.n_vocab * sizeof *r.logits);
-    open_run(&r, m);
+    open_run(&r, m, s->plain);
+    open_seq(&r);
     int32_t at = 0;
+    if (s->restored) {
+        at = n * 3 / 7 + 1;
+        save_and_restore(&r, m, at);
+    }
     if (s->forked) {
         at = n * 2 / 5 + 1; /* not at a page's border for the lengths used */
         struct hasten_seq *parent = r.seq;

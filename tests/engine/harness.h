@@ -14,7 +14,9 @@ struct run_spec {
     int chunk;        /* tokens a step; 0: all in one step */
     int n_neighbours; /* other sequences in the same steps, with their own tokens and lengths */
     bool forked;      /* a parent runs the first part, goes astray, and a fork of it continues */
-    bool regrown;     /* appends a wrong tail now and then and truncates it away again */
+    /* the first part is saved to a file, and a new engine goes on from it; 2: of the plain twins */
+    int restored;
+    bool regrown; /* appends a wrong tail now and then and truncates it away again */
     int n_batch;
     bool plain, reference, in_place;
     bool

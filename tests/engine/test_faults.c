@@ -236,6 +236,9 @@ static const struct scenario scenarios[] = {{"load", load, NULL, false, false},
                                             {"sampling", fault_sampling, NULL, false, false},
                                             {"imatrix", fault_imatrix, NULL, false, false},
                                             {"quantize", fault_quantize, quantized_path, false, true},
+                                            {"save", fault_save, snapshot_path, false, false},
+                                            {"restore", fault_restore, NULL, false, false},
+                                            {"store", fault_store, NULL, false, false},
                                             {"profile", fault_profile, NULL, false, false},
                                             {"cache", fault_cache, NULL, true, false}};
 
@@ -388,6 +391,7 @@ int main(int argc, char **argv)
     model_path = paths.model;
     write_rules(paths.folder);
     fault_files_write();
+    fault_snapshots_write();
     int n_run = 0;
     for (size_t i = 0; i < sizeof scenarios / sizeof *scenarios; i++) {
         if (argc > 7 && strcmp(argv[7], scenarios[i].name))
