@@ -66,6 +66,11 @@ static void both_masks(const struct grammar *g, const char *text, size_t len)
     struct grammar_state *s[2];
     uint64_t bits[2][N_TOKENS / 64], first[N_TOKENS / 64];
     int32_t n[2];
+    if (grammar_masks_open(g, t, GRAMMAR_TRIE, false, &m[0], &err) == HASTEN_ERR_USAGE) {
+        token_trie_close(t); /* it names a token that is not there */
+        return;
+    }
+    grammar_masks_close(m[0]);
     for (int i = 0; i < 2; i++) {
         check(grammar_masks_open(g, t, i ? GRAMMAR_SCAN : GRAMMAR_TRIE, false, &m[i], &err) == HASTEN_OK);
         check(grammar_start(m[i], &s[i], &err) == HASTEN_OK);

@@ -59,14 +59,26 @@
 #define LIMIT_SNAPSHOT_TEXT (1 << 20) /* their label, what they say they were made by */
 
 /* Grammars */
-#define LIMIT_GRAMMAR_BYTES (1 << 20)      /* text of one */
-#define LIMIT_GRAMMAR_RULES (1 << 14)      /* names in it */
-#define LIMIT_GRAMMAR_NODES (1 << 18)      /* texts, classes, groups and repetitions in it */
-#define LIMIT_GRAMMAR_DEPTH 128            /* groups inside each other; repetitions of repetitions */
-#define LIMIT_GRAMMAR_REPEAT 10000         /* a bound of {m,n} */
-#define LIMIT_GRAMMAR_STEPS (1 << 20)      /* what it says, repetitions written out */
-#define LIMIT_GRAMMAR_PLACES (1 << 18)     /* places of a parse between two bytes */
-#define LIMIT_GRAMMAR_EDGES (4 << 20)      /* steps from one to another */
+#define LIMIT_GRAMMAR_BYTES (1 << 20)  /* text of one */
+#define LIMIT_GRAMMAR_RULES (1 << 14)  /* names in it */
+#define LIMIT_GRAMMAR_NODES (1 << 18)  /* texts, classes, groups and repetitions in it */
+#define LIMIT_GRAMMAR_DEPTH 128        /* groups inside each other; repetitions of repetitions */
+#define LIMIT_GRAMMAR_REPEAT 10000     /* a bound of {m,n} */
+#define LIMIT_GRAMMAR_TOKENS 11        /* tokens by name or number */
+#define LIMIT_GRAMMAR_STEPS (1 << 20)  /* what it says, repetitions written out */
+#define LIMIT_GRAMMAR_PLACES (1 << 18) /* places of a parse between two bytes */
+#define LIMIT_GRAMMAR_EDGES (4 << 20)  /* steps from one to another */
+#define LIMIT_REGEX_BYTES (64 << 10)   /* a regular expression */
+#define LIMIT_REGEX_NODES (1 << 15)    /* characters, groups and repetitions in it */
+#define LIMIT_REGEX_DEPTH 24           /* groups inside each other */
+#define LIMIT_REGEX_RULES (1 << 12)   /* where its texts are counted: steps, and rules for steps and counts */
+#define LIMIT_REGEX_PAIRS (1 << 20)   /* steps times counts */
+#define LIMIT_SCHEMA_RULES (1 << 12)  /* schemas in a JSON Schema, those that allOf makes among them */
+#define LIMIT_SCHEMA_MERGES (1 << 14) /* schemas merged into others */
+#define LIMIT_SCHEMA_MADE (16u << 20) /* bytes of merged schemas */
+#define LIMIT_SCHEMA_PLACE 1024       /* bytes of a JSON pointer in messages */
+#define LIMIT_TOOLS 512               /* offered in one request */
+#define LIMIT_TOOL_NAME 128           /* bytes of a tool's name */
 #define LIMIT_GRAMMAR_MEMORY (256ll << 20) /* bytes of remembered parses and masks, for one grammar */
 
 /* The command */

@@ -176,10 +176,12 @@ static hasten_status check_use(const struct run_args *a, const struct option_gro
                          "run: --prompt-cache-all or -ro without --prompt-cache (expected a FILE)");
     if (option_on_line(&groups[3], "logprobs") && !a->ui.json && !a->turns)
         return error_set(err, HASTEN_ERR_USAGE, "run: --logprobs without --json (expected both)");
-    if (a->sample.grammar && strcmp(a->sample.grammar, "-") == 0 && !a->prompt && !a->turns &&
+    const char *rules = a->sample.grammar ? a->sample.grammar : a->sample.json_schema;
+    if (rules && strcmp(rules, "-") == 0 && !a->prompt && !a->turns &&
         (!a->file || strcmp(a->file, "-") == 0))
         return error_set(err, HASTEN_ERR_USAGE,
-                         "run: the grammar and the prompt from stdin (expected one of them elsewhere)");
+                         "run: the %s and the prompt from stdin (expected one of them elsewhere)",
+                         a->sample.grammar ? "grammar" : "JSON schema");
     return HASTEN_OK;
 }
 

@@ -11,7 +11,9 @@ struct sample_args {
     int32_t top_k, penalty_last_n, dry_allowed_length, dry_last_n, mirostat, n_logprobs, n_predict;
     uint64_t seed;
     bool ignore_eos;
-    const char *grammar, *grammar_text; /* a file; a text */
+    const char *grammar, *grammar_text;         /* a file; a text */
+    const char *json_schema, *json_schema_text; /* the same */
+    const char *regex;
     struct option_list bias, stops, breakers;
 };
 void sample_args_init(struct sample_args *a);

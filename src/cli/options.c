@@ -141,8 +141,7 @@ static bool find(struct option_group *groups, int n_groups, const char *name, si
 }
 
 /* Options that people know from llama.cpp or from what is planned, and that no command has today. */
-static const char *const not_yet[] = {"hf",     "hf-repo",   "json-schema", "draft",
-                                      "attend", "cache-ram", "task",        "serve"};
+static const char *const not_yet[] = {"hf", "hf-repo", "draft", "attend", "cache-ram", "task", "serve"};
 
 int option_names(const struct option_group *groups, int n_groups, const char **names, int cap)
 {

@@ -1,9 +1,12 @@
 /* The sampling law of a run: which value comes from an option, which from the file, which is the default
  * (generate.h declares it beside the loop that uses it). */
+#include "base/file.h"
 #include "base/limits.h"
 #include "base/rng.h"
 #include "cli/generate.h"
+#include "sample/json_schema.h"
 #include "sample/of_file.h"
+#include "sample/regex.h"
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
@@ -58,6 +61,12 @@ static const struct option_def sample_defs[] = {
     {"grammar", "grammar-file", OPT_STRING, AT(grammar), 0, 0, NULL, "FILE",
      "write only what this GBNF grammar says; - is stdin"},
     {"grammar-text", NULL, OPT_STRING, AT(grammar_text), 0, 0, NULL, "TEXT", "the same, the grammar itself"},
+    {"json-schema", "json-schema-file", OPT_STRING, AT(json_schema), 0, 0, NULL, "FILE",
+     "write only JSON that this schema validates; - is stdin"},
+    {"json-schema-text", NULL, OPT_STRING, AT(json_schema_text), 0, 0, NULL, "TEXT",
+     "the same, the schema itself"},
+    {"regex", NULL, OPT_STRING, AT(regex), 0, 0, NULL, "PATTERN",
+     "write only what this regular expression matches, whole"},
     {"logprobs", NULL, OPT_INT, AT(n_logprobs), 0, 64, NULL, "N",
      "with --json: log-probabilities, N alternatives"},
 };
@@ -92,7 +101,7 @@ struct option_group sample_group(struct sample_args *a)
                                  .defs = sample_defs,
                                  .n = (int)(sizeof sample_defs / sizeof *sample_defs),
                                  .dst = a,
-                                 .exclusive = "grammar grammar-text"};
+                                 .exclusive = "grammar grammar-text json-schema json-schema-text regex"};
 }
 
 static void from_option(float *value, float option)
@@ -236,23 +245,80 @@ static hasten_status take_stops(const struct sample_args *a, struct sampling *ou
 
 /* ---- the grammar --------------------------------------------------------------------------------------- */
 
+/* What is wrong with a text of the command line is a wrong option. */
+static hasten_status as_option(hasten_status st, struct hasten_error *err)
+{
+    return st && st != HASTEN_ERR_MEMORY ? (err->status = HASTEN_ERR_USAGE) : st;
+}
+
+/* Compiles what a schema or an expression was written as. */
+static hasten_status open_written(const char *name, const struct buf *gbnf, struct sampling *out,
+                                  struct hasten_error *err)
+{
+    return grammar_open(name, gbnf->data, gbnf->len, &out->grammar, err);
+}
+
+static hasten_status take_schema(const struct sample_args *a, struct sampling *out, struct hasten_error *err)
+{
+    const char *name = a->json_schema_text           ? "option --json-schema-text"
+                       : strcmp(a->json_schema, "-") ? a->json_schema
+                                                     : "stdin";
+    char *text = NULL;
+    size_t len = a->json_schema_text ? strlen(a->json_schema_text) : 0;
+    struct buf gbnf = {0};
+    hasten_status st = HASTEN_OK;
+    if (!a->json_schema_text && a->json_schema[0] == '{')
+        return error_set(
+            err, HASTEN_ERR_USAGE,
+            "option --json-schema: a schema's text (expected a file with it; --json-schema-text takes text)");
+    if (!a->json_schema_text)
+        st = file_slurp(a->json_schema, LIMIT_GRAMMAR_BYTES, &text, &len, err);
+    if (st)
+        return st;
+    st = json_schema_grammar(text ? text : a->json_schema_text, len, &gbnf, err);
+    if (!st)
+        st = open_written("JSON schema", &gbnf, out, err);
+    if (st) {
+        const hasten_status found = st;
+        error_prefix(err, "%s", name);
+        st = a->json_schema_text ? as_option(found, err) : found;
+    }
+    buf_free(&gbnf);
+    mem_free(text);
+    return st;
+}
+
+static hasten_status take_regex(const struct sample_args *a, struct sampling *out, struct hasten_error *err)
+{
+    struct buf gbnf = {0};
+    hasten_status st = regex_grammar(a->regex, strlen(a->regex), &gbnf, err);
+    if (!st)
+        st = open_written("regular expression", &gbnf, out, err);
+    if (st) {
+        const hasten_status found = st;
+        error_prefix(err, "option --regex");
+        st = as_option(found, err);
+    }
+    buf_free(&gbnf);
+    return st;
+}
+
 hasten_status sampling_take_grammar(const struct sample_args *a, struct sampling *out,
                                     struct hasten_error *err)
 {
-    hasten_status st = HASTEN_OK;
-    if (a->grammar_text) {
-        st = grammar_open("option --grammar-text", a->grammar_text, strlen(a->grammar_text), &out->grammar,
-                          err);
-        if (st && st != HASTEN_ERR_MEMORY)
-            st = err->status = HASTEN_ERR_USAGE;
-    } else if (a->grammar && strstr(a->grammar, "::=")) {
-        st = error_set(
+    if (a->json_schema || a->json_schema_text)
+        return take_schema(a, out, err);
+    if (a->regex)
+        return take_regex(a, out, err);
+    if (a->grammar_text)
+        return as_option(grammar_open("option --grammar-text", a->grammar_text, strlen(a->grammar_text),
+                                      &out->grammar, err),
+                         err);
+    if (a->grammar && strstr(a->grammar, "::="))
+        return error_set(
             err, HASTEN_ERR_USAGE,
             "option --grammar: a grammar's text (expected a file with it; --grammar-text takes text)");
-    } else if (a->grammar) {
-        st = grammar_open_file(a->grammar, &out->grammar, err);
-    }
-    return st;
+    return a->grammar ? grammar_open_file(a->grammar, &out->grammar, err) : HASTEN_OK;
 }
 
 static hasten_status open_masks(const struct sample_args *a, const struct session *s, struct sampling *out,

@@ -108,7 +108,8 @@ static hasten_status say_again(struct run *r, struct hasten_error *err)
     const struct sampling *law = r->task.law;
     struct detok *d = NULL;
     bool stopped;
-    hasten_status st = detok_open(r->task.vocab, law->stops, law->n_stops, false, true, &d, err);
+    hasten_status st =
+        detok_open(r->task.vocab, law->stops, law->n_stops, run_shows_tokens(law), true, &d, err);
     if (st)
         return st;
     detok_close(r->detok);

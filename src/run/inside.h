@@ -44,6 +44,12 @@ struct run {
     struct hasten_error err;
 };
 
+/* Where a grammar names control tokens, these are part of the answer's text. */
+static inline bool run_shows_tokens(const struct sampling *law)
+{
+    return law->grammar && grammar_names_tokens(law->grammar);
+}
+
 /* speculate.c. propose: fills path behind n_path, at most `most` tokens; how many. */
 int32_t speculation_propose(struct run *r, int32_t most, hasten_status *st, struct hasten_error *err);
 bool speculation_accepts(const struct speculation *s, int32_t own, int32_t drafted);

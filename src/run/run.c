@@ -70,7 +70,7 @@ static hasten_status begin(struct run *r, struct hasten_error *err)
     const struct sampling *law = r->task.law;
     hasten_status st = open_memory(r, err);
     if (!st)
-        st = detok_open(r->task.vocab, law->stops, law->n_stops, false, true, &r->detok, err);
+        st = detok_open(r->task.vocab, law->stops, law->n_stops, run_shows_tokens(law), true, &r->detok, err);
     if (!st && law->masks)
         st = grammar_start(law->masks, &r->grammar, err);
     if (!st && !r->task.drafts) {

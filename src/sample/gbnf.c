@@ -404,6 +404,46 @@ static int32_t parse_use(struct parser *p)
     return add_node(p, (struct gbnf_node){.kind = GBNF_RULE, .first = rule});
 }
 
+/* The number of a token, which is known already or new; -1. */
+static int32_t token_number(struct parser *p, struct gbnf_token token)
+{
+    for (int64_t i = 0; i < p->g->tokens.n; i++) {
+        const struct gbnf_token *t = &p->g->tokens.at[i];
+        if (t->len == token.len && t->id == token.id &&
+            (!t->len || memcmp(t->name, token.name, (size_t)t->len) == 0))
+            return (int32_t)i;
+    }
+    if (p->g->tokens.n >= LIMIT_GRAMMAR_TOKENS)
+        return fail(p, HASTEN_ERR_LIMIT, p->at, "more than %d tokens by name or number",
+                    LIMIT_GRAMMAR_TOKENS);
+    return LIST_PUSH(&p->g->tokens, token) ? no_memory(p) : (int32_t)(p->g->tokens.n - 1);
+}
+
+/* <name> or <[id]> */
+static int32_t token_node(struct parser *p)
+{
+    const size_t from = p->at, first = p->g->bytes.len;
+    struct gbnf_token token = {.name = p->text + from, .id = -1};
+    char *end;
+    while (!at_end(p) && peek(p) != '>' && peek(p) != '\n')
+        p->at++;
+    if (peek(p) != '>')
+        return fail(p, HASTEN_ERR_FILE, from, "a token without its end (expected '>')");
+    token.len = (int32_t)(++p->at - from);
+    if (p->text[from + 1] == '[') {
+        const long id = strtol(p->text + from + 2, &end, 10);
+        if (end == p->text + from + 2 || end[0] != ']' || end[1] != '>' || id < 0 || id >= LIMIT_VOCAB)
+            return fail(p, HASTEN_ERR_FILE, from, "no number of a token (expected one such as <[42]>)");
+        token = (struct gbnf_token){.id = (int32_t)id};
+    }
+    const int32_t number = token_number(p, token);
+    if (number < 0)
+        return -1;
+    if (buf_putc(&p->g->bytes, (char)(GBNF_TOKEN_BYTE + number)))
+        return no_memory(p);
+    return add_node(p, (struct gbnf_node){.kind = GBNF_TEXT, .first = (int32_t)first, .n = 1});
+}
+
 /* -1: an error. */
 static int32_t parse_item(struct parser *p)
 {
@@ -420,9 +460,9 @@ static int32_t parse_item(struct parser *p)
         p->class.n = 0;
         return class_node(p, true, p->at - 1);
     case '<':
+        return token_node(p);
     case '!':
-        return fail(p, HASTEN_ERR_UNSUPPORTED, p->at,
-                    "%s begins a token by name or number: unsupported (expected its text in quotes)",
+        return fail(p, HASTEN_ERR_UNSUPPORTED, p->at, "%s begins any token but one: unsupported",
                     found(p, text));
     case '*':
     case '+':
@@ -645,6 +685,7 @@ void gbnf_free(struct gbnf *g)
     LIST_FREE(&g->kids);
     LIST_FREE(&g->ranges);
     LIST_FREE(&g->rules);
+    LIST_FREE(&g->tokens);
     LIST_FREE(&g->table);
     buf_free(&g->bytes);
     mem_free(g->text);

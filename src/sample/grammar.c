@@ -14,7 +14,14 @@ struct grammar {
     struct network net;
 };
 
+struct named_token { /* by the grammar; it reads as one byte */
+    int32_t id;
+    uint8_t byte;
+};
+
 struct grammar_masks {
+    struct named_token named[LIMIT_GRAMMAR_TOKENS];
+    int n_named;
     const struct grammar *g;
     const struct token_trie *trie;
     enum grammar_engine engine;
@@ -85,6 +92,11 @@ int32_t grammar_n_rules(const struct grammar *g)
     return (int32_t)g->gbnf->rules.n;
 }
 
+bool grammar_names_tokens(const struct grammar *g)
+{
+    return g->gbnf->tokens.n > 0;
+}
+
 /* ---- what sequences share ------------------------------------------------------------------------------- */
 
 static hasten_status no_memory(struct hasten_error *err)
@@ -109,6 +121,25 @@ static int remember(struct grammar_masks *m)
     return stacks_open(&m->stacks) || mask_tree_open(&m->tree, &m->g->net, m->trie, &m->stacks);
 }
 
+/* Which tokens the grammar's names are. */
+static hasten_status find_named(struct grammar_masks *m, struct hasten_error *err)
+{
+    const struct gbnf *g = m->g->gbnf;
+    for (int i = 0; i < (int)g->tokens.n; i++) {
+        const struct gbnf_token *t = &g->tokens.at[i];
+        const int32_t id = t->len ? token_trie_find(m->trie, t->name, (size_t)t->len) : t->id;
+        if (t->len && id < 0)
+            return error_set(err, HASTEN_ERR_USAGE, "%s: the vocabulary has no token %.*s", m->g->name,
+                             t->len < 64 ? (int)t->len : 64, t->name);
+        if (id >= m->trie->n_vocab || token_ends(m->trie, id))
+            return error_set(err, HASTEN_ERR_USAGE, "%s: token %d %s", m->g->name, (int)id,
+                             id >= m->trie->n_vocab ? "is not in the vocabulary"
+                                                    : "ends a turn (an answer ends where the grammar does)");
+        m->named[m->n_named++] = (struct named_token){id, (uint8_t)(GBNF_TOKEN_BYTE + i)};
+    }
+    return HASTEN_OK;
+}
+
 hasten_status grammar_masks_open(const struct grammar *g, const struct token_trie *t,
                                  enum grammar_engine engine, bool never_end, struct grammar_masks **out,
                                  struct hasten_error *err)
@@ -122,10 +153,10 @@ hasten_status grammar_masks_open(const struct grammar *g, const struct token_tri
     m->engine = engine;
     m->never_end = never_end;
     pthread_mutex_init(&m->lock, NULL);
-    hasten_status st = HASTEN_OK;
-    if (engine == GRAMMAR_SCAN)
+    hasten_status st = find_named(m, err);
+    if (!st && engine == GRAMMAR_SCAN)
         st = scan_rules_open(g->name, g->gbnf, &m->rules, err);
-    else if (remember(m))
+    else if (!st && remember(m))
         st = no_memory(err);
     if (st)
         grammar_masks_close(m);
@@ -168,6 +199,14 @@ static int32_t parse_of(const struct grammar_state *s)
 static int32_t parse_token(struct grammar_masks *m, int32_t parse, int32_t token)
 {
     const uint32_t *at = m->trie->text_at;
+    for (int i = 0; i < m->n_named; i++)
+        if (m->named[i].id == token) {
+            const int32_t next = stacks_next(&m->stacks, parse, m->named[i].byte);
+            if (next != PARSE_DEAD)
+                return next;
+        }
+    if (at[token] == at[token + 1])
+        return PARSE_DEAD;
     for (uint32_t i = at[token]; i < at[token + 1] && parse >= 0; i++)
         parse = stacks_next(&m->stacks, parse, (uint8_t)m->trie->text.data[i]);
     return parse;
@@ -228,6 +267,23 @@ static hasten_status trie_accept(struct grammar_state *s, int32_t token, bool *f
     return st;
 }
 
+/* Adds the tokens that the grammar names here. */
+static int add_named(struct grammar_state *s, uint64_t *bits, int32_t *n)
+{
+    struct grammar_masks *m = s->m;
+    for (int i = 0; i < m->n_named; i++) {
+        const int32_t id = m->named[i].id;
+        const int32_t next = stacks_next(&m->stacks, parse_of(s), m->named[i].byte);
+        if (next == PARSE_FAILED)
+            return -1;
+        if (next != PARSE_DEAD && !(bits[id / 64] >> id % 64 & 1)) {
+            bits[id / 64] |= 1ull << id % 64;
+            ++*n;
+        }
+    }
+    return 0;
+}
+
 static hasten_status trie_mask(struct grammar_state *s, uint64_t *bits, int32_t *n, struct hasten_error *err)
 {
     struct grammar_masks *m = s->m;
@@ -235,7 +291,7 @@ static hasten_status trie_mask(struct grammar_state *s, uint64_t *bits, int32_t 
     hasten_status st = settle(s, err);
     if (!st) {
         *n = mask_tree_mask(&m->tree, parse_of(s), bits);
-        if (*n < 0)
+        if (*n < 0 || add_named(s, bits, n))
             st = no_memory(err);
     }
     pthread_mutex_unlock(&m->lock);
@@ -258,6 +314,14 @@ static hasten_status trie_complete(struct grammar_state *s, bool *complete, stru
 static int try_token(struct grammar_state *s, int32_t token)
 {
     const struct token_trie *t = s->m->trie;
+    for (int i = 0; i < s->m->n_named; i++)
+        if (s->m->named[i].id == token) {
+            const int st = scan_byte(&s->scan, s->m->named[i].byte);
+            if (st)
+                return st;
+        }
+    if (t->text_at[token] == t->text_at[token + 1])
+        return 0;
     return scan_bytes(&s->scan, t->text.data + t->text_at[token], t->text_at[token + 1] - t->text_at[token]);
 }
 
@@ -279,7 +343,7 @@ static hasten_status scan_mask(struct grammar_state *s, uint64_t *bits, int32_t 
     memset(bits, 0, (size_t)t->n_words * sizeof *bits);
     *n = 0;
     for (int32_t id = 0; id < t->n_vocab; id++) {
-        if (t->text_at[id] == t->text_at[id + 1] || token_ends(t, id))
+        if (token_ends(t, id))
             continue;
         const int st = try_token(s, id);
         if (st < 0)
@@ -397,7 +461,7 @@ hasten_status grammar_accept(struct grammar_state *s, int32_t token, struct hast
     bool fits = false;
     if (known && token_ends(t, token))
         st = accept_end(s, &fits, err);
-    else if (known && t->text_at[token] < t->text_at[token + 1]) {
+    else if (known) {
         if (s->tokens.n == s->tokens.cap &&
             list_grow((void *)&s->tokens.at, &s->tokens.cap, sizeof *s->tokens.at))
             return no_memory(err);

@@ -26,6 +26,8 @@ hasten_status grammar_open(const char *name, const char *text, size_t len, struc
 hasten_status grammar_open_file(const char *path, struct grammar **out, struct hasten_error *err);
 void grammar_close(struct grammar *g); /* NULL is fine */
 int32_t grammar_n_rules(const struct grammar *g);
+/* Does it name tokens of the vocabulary (<name>, <[id]>)? Then these are part of its texts. */
+bool grammar_names_tokens(const struct grammar *g);
 
 /* ---- the vocabulary -------------------------------------------------------------------------------------- */
 

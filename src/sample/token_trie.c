@@ -1,5 +1,6 @@
 /* Building the trie of a vocabulary (token_trie.h). */
 #include "sample/token_trie.h"
+#include "sample/gbnf.h"
 #include "base/limits.h"
 #include <stdlib.h>
 
@@ -82,6 +83,48 @@ static hasten_status sort_and_build(struct token_trie *t, struct hasten_error *e
     return bad ? no_memory(err) : HASTEN_OK;
 }
 
+int32_t token_trie_find(const struct token_trie *t, const char *text, size_t len)
+{
+    const struct trie_node *nodes = t->nodes.at;
+    uint32_t at = 0;
+    for (int64_t i = 0; i < t->controls.n; i++) {
+        const struct trie_control *c = &t->controls.at[i];
+        if (c->len == len && memcmp(t->control_text.data + c->at, text, len) == 0)
+            return c->id;
+    }
+    for (size_t d = 0; d < len; d++) {
+        uint32_t k = at + 1;
+        while (k < nodes[at].skip && nodes[k].byte != (uint8_t)text[d])
+            k = nodes[k].skip;
+        if (k >= nodes[at].skip)
+            return -1;
+        at = k;
+    }
+    return at && nodes[at].token_at < nodes[at + 1].token_at ? t->ids[nodes[at].token_at] : -1;
+}
+
+static hasten_status note_control(struct token_trie *t, const struct vocab *v, int32_t id,
+                                  struct hasten_error *err)
+{
+    const struct gguf_str s = vocab_text(v, id);
+    const uint32_t at = (uint32_t)t->control_text.len;
+    if (s.len > LIMIT_TOKEN_BYTES || s.len == 0)
+        return HASTEN_OK;
+    if (buf_put(&t->control_text, s.data, s.len) ||
+        LIST_PUSH(&t->controls, (struct trie_control){id, at, (uint32_t)s.len}))
+        return no_memory(err);
+    return HASTEN_OK;
+}
+
+/* Bytes that no UTF-8 has are no text: grammars use them for tokens by name (gbnf.h). */
+static bool is_text(const char *text, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if ((uint8_t)text[i] >= GBNF_TOKEN_BYTE)
+            return false;
+    return len <= LIMIT_TOKEN_BYTES;
+}
+
 /* The text of one token, which is none for those that are not text. */
 static hasten_status token_text(struct token_trie *t, const struct vocab *v, int32_t id,
                                 struct hasten_error *err)
@@ -95,10 +138,14 @@ static hasten_status token_text(struct token_trie *t, const struct vocab *v, int
             hasten_status st = vocab_token_bytes(v, id, false, &t->text, err);
             if (st)
                 return st;
+        } else if (vocab_type(v, id) == VOCAB_CONTROL) {
+            hasten_status st = note_control(t, v, id, err);
+            if (st)
+                return st;
         }
     }
-    if (t->text.len - before > LIMIT_TOKEN_BYTES)
-        t->text.len = before; /* no reader of vocabularies lets one through */
+    if (!is_text(t->text.data + before, t->text.len - before))
+        t->text.len = before;
     if (t->text.len > UINT32_MAX)
         return no_memory(err);
     t->text_at[id + 1] = (uint32_t)t->text.len;
@@ -156,7 +203,7 @@ hasten_status token_trie_of(const struct gguf_str *text, const uint8_t *ends, in
         if (ends[id]) {
             t->ends[id / 64] |= 1ull << id % 64;
             t->n_ends++;
-        } else if (text[id].len <= LIMIT_TOKEN_BYTES && buf_put(&t->text, text[id].data, text[id].len)) {
+        } else if (is_text(text[id].data, text[id].len) && buf_put(&t->text, text[id].data, text[id].len)) {
             st = no_memory(err);
         }
         t->text_at[id + 1] = (uint32_t)t->text.len;
@@ -172,6 +219,8 @@ void token_trie_close(struct token_trie *t)
     mem_free(t->ids);
     mem_free(t->text_at);
     mem_free(t->ends);
+    LIST_FREE(&t->controls);
+    buf_free(&t->control_text);
     buf_free(&t->text);
     mem_free(t);
 }

@@ -2,7 +2,7 @@
 printf 'else "a"\n' >rules
 printf 'root ::= "yes" |\n  (item\n' >open.gbnf
 printf 'root ::= item\n' >undefined.gbnf
-printf 'root ::= <think> .*\n' >token.gbnf
+printf 'root ::= !<think> .*\n' >token.gbnf
 for f in open.gbnf undefined.gbnf token.gbnf none.gbnf; do
     hasten run no-such-model -p x --grammar $f; echo $?
 done

@@ -1,6 +1,6 @@
 # Options that people know from llama.cpp: those that make sense today work, the others say that they are not there.
 M=$TINY/llama.gguf
-for o in -hf --cache-ram=x --json-schema; do
+for o in -hf --cache-ram=x; do
     hasten run $M -p x $o x; echo $?
 done
 hasten run $M --raw -p x -n 2 --temp 0 -b 3 >a
