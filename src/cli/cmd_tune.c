@@ -126,6 +126,7 @@ static hasten_status search(struct tune_run_state *r, const struct hasten_engine
     if (!st)
         st = tune_bench_open(&r->bench, n, budget, err);
     r->bench.late_ns = r->t0 + (uint64_t)(SEARCH_SHARE * budget * 1e9);
+    r->bench.end_ns = r->t0 + (uint64_t)(budget * 1e9);
     const struct tune_ops ops = tune_bench_ops(&r->bench);
     const struct tune_settings how = {.max_kl = max_kl,
                                       .n_tune = r->tune.n,
@@ -397,6 +398,31 @@ static void print_candidate(const struct tune_candidate *c)
     buf_free(&name);
 }
 
+static bool was_tried(const struct tune_candidate *c)
+{
+    return c->gain.n || strncmp(c->why, "not tried", 9) != 0;
+}
+
+/* What was not even tried, by the reason. */
+static void print_untried(const struct tune_search *s)
+{
+    for (int32_t i = 0; i < s->n; i++) {
+        const struct tune_candidate *c = &s->c[i];
+        struct buf names = {0};
+        bool before = was_tried(c);
+        for (int32_t j = 0; j < i; j++)
+            before |= strcmp(s->c[j].why, c->why) == 0;
+        for (int32_t j = i; j < s->n && !before; j++)
+            if (strcmp(s->c[j].why, c->why) == 0) {
+                buf_puts(&names, j > i ? ", " : "");
+                tune_describe(&s->c[j], &names);
+            }
+        if (!before)
+            printf("\n%s:\n    %s\n", c->why, names.data ? names.data : "");
+        buf_free(&names);
+    }
+}
+
 static int print_table(const struct tune_run_state *r)
 {
     const struct tune_search *s = &r->search;
@@ -405,11 +431,9 @@ static int print_table(const struct tune_run_state *r)
            (int)s->rounds, (double)(clock_now_ns() - r->t0) * 1e-9);
     printf("gain: time of the plain engine for a whole answer, over time with it\n\n");
     for (int32_t i = 0; i < s->n; i++)
-        if (s->c[i].gain.n || strncmp(s->c[i].why, "not tried", 9) != 0)
+        if (was_tried(&s->c[i]))
             print_candidate(&s->c[i]);
-    for (int32_t i = 0; i < s->n; i++)
-        if (!s->c[i].gain.n && strncmp(s->c[i].why, "not tried", 9) == 0)
-            print_candidate(&s->c[i]);
+    print_untried(s);
     if (s->chosen < 0) {
         printf("\nnothing is shown to be faster than the plain engine: no profile is written\n");
         return cli_finish(1);

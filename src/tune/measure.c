@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define LEAST_TOKENS 24 /* of an answer in the rounds, however little time there is */
+#define LEAST_HELD 64   /* the same of held-out prompts */
 
 static hasten_status no_memory(struct hasten_error *err)
 {
@@ -32,9 +33,31 @@ static struct answers_item item_of(const struct tune_bench *b, bool held, int32_
 {
     const struct prompts *p = held ? b->held : b->tune;
     struct answers_item item = p->items[i % p->n];
-    if (!held && b->n_answer > 0 && b->n_answer < item.n_answer)
-        item.n_answer = b->n_answer;
+    const int32_t most = held ? b->n_held : b->n_answer;
+    if (most > 0 && most < item.n_answer)
+        item.n_answer = most;
     return item;
+}
+
+/* So many tokens of an answer that one of four takes at most `seconds`; 0: as many as there are. */
+static int32_t tokens_in(double seconds, double prompt_s, double token_s, int32_t least)
+{
+    const double most = token_s > 0 ? (seconds - prompt_s) / token_s : 0;
+    return most > least ? (most < INT32_MAX ? (int32_t)most : 0) : least;
+}
+
+/* At the first judgement: answers so long that one finalist fits into the time that is left, by what answers took. */
+static void bound_held(struct tune_bench *b, int32_t n)
+{
+    const struct answers *p = &b->plain;
+    if (b->n_held || !b->end_ns || p->n == 0 || p->n_tokens == 0)
+        return;
+    const uint64_t now = clock_now_ns();
+    const double left = now < b->end_ns ? (double)(b->end_ns - now) * 1e-9 : 0;
+    b->n_held =
+        tokens_in(left / (4.0 * n), p->prompt_s / p->n, p->answer_s / (double)p->n_tokens, LEAST_HELD);
+    if (b->n_held == 0)
+        b->n_held = INT32_MAX;
 }
 
 /* A short answer that is not counted, so that what is measured is the speed after the first steps. */
@@ -59,6 +82,8 @@ static hasten_status measure(void *ctx, const struct tune_candidate *c, bool hel
     struct hasten_engine_settings s;
     struct hasten_engine *e = NULL;
     struct answers with = {0};
+    if (held)
+        bound_held(b, n);
     tune_settings_of(b, c, uses, &s);
     hasten_status st = hasten_engine_open(b->model, &s, &e, err);
     if (!st)
@@ -78,13 +103,13 @@ static hasten_status measure(void *ctx, const struct tune_candidate *c, bool hel
 /* The plain engine's answer to a held-out prompt, behind the prompt. */
 static hasten_status answer_of(struct tune_bench *b, int32_t i, struct hasten_error *err)
 {
-    const struct answers_item *item = &b->held->items[i];
+    const struct answers_item item = item_of(b, true, i);
     struct answers_one one = {0};
     if (b->answers[i].ids)
         return HASTEN_OK;
-    hasten_status st = answers_run(&b->plain, item, NULL, b->cancel, &one, err);
-    for (int64_t j = 0; j < item->n && !st; j++)
-        if (tokens_push(&b->answers[i], item->ids[j]))
+    hasten_status st = answers_run(&b->plain, &item, NULL, b->cancel, &one, err);
+    for (int64_t j = 0; j < item.n && !st; j++)
+        if (tokens_push(&b->answers[i], item.ids[j]))
             st = no_memory(err);
     for (int64_t j = 0; j < one.ids.n && !st; j++)
         if (tokens_push(&b->answers[i], one.ids.ids[j]))
@@ -177,10 +202,8 @@ static hasten_status bound_answers(struct tune_bench *b, int32_t n, double budge
     const struct answers_item item = item_of(b, false, 0);
     const hasten_status st = answers_run(&b->plain, &item, NULL, b->cancel, &one, err);
     const double share = budget_s / 3 / (8.0 * (n > 0 ? n : 1));
-    if (!st && budget_s > 0 && one.prompt_s + one.answer_s > share && one.n_tokens > 0) {
-        const double most = (share - one.prompt_s) / (one.answer_s / (double)one.n_tokens);
-        b->n_answer = most > LEAST_TOKENS ? (int32_t)most : LEAST_TOKENS;
-    }
+    if (!st && budget_s > 0 && one.prompt_s + one.answer_s > share && one.n_tokens > 0)
+        b->n_answer = tokens_in(share, one.prompt_s, one.answer_s / (double)one.n_tokens, LEAST_TOKENS);
     tokens_free(&one.ids);
     return st;
 }

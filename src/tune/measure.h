@@ -11,6 +11,7 @@ struct tune_bench {
     const struct prompts *tune, *held;
     const volatile int *cancel;
     uint64_t late_ns; /* clock_now_ns() from which on nothing new is tried; 0: never */
+    uint64_t end_ns;  /* when all should be over: held-out answers are bounded to fit; 0: they are not */
     void (*progress)(void *ctx, const struct tune_candidate *c, const char *what);
     void *progress_ctx;
     /* its own */
@@ -18,6 +19,7 @@ struct tune_bench {
     struct answers plain;
     struct tokens *answers; /* [held->n] the plain engine's; ids NULL: not yet asked */
     int32_t n_answer;       /* tokens of an answer in the rounds, at most; 0: as the prompts say */
+    int32_t n_held;         /* the same of held-out prompts, from the first judgement on */
 };
 
 /* Opens the plain engine, and finds out how long answers can be in the rounds so that n candidates take at most a

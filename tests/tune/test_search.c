@@ -149,11 +149,11 @@ static void held_out_prompts_decide(void **state)
 {
     (void)state;
     const struct truth t[] = {{&faster, 2.0, 0.9, 0.01, 0, false, false},
-                              {&slow, 1.2, 1.2, 0.01, 0, false, false}};
+                              {&fast, 1.2, 1.2, 0.01, 0, false, false}};
     struct world w = {t, 2, 0, 0};
     struct tune_search s = searched(&w, 0);
     rejected(&s, &faster, "held-out");
-    assert_ptr_equal(chosen(&s)->use[0].m, &slow);
+    assert_ptr_equal(chosen(&s)->use[0].m, &fast);
     assert_int_equal(chosen(&s)->n_use, 1);
     tune_search_free(&s);
 }
