@@ -1,13 +1,15 @@
 /* Scenarios of test_faults about what is kept of sequences: written to a file, read back, held by a store. */
+#include "base/file.h"
 #include "engine/store.h"
 #include "faults.h"
 #include "harness.h"
 #include "hasten/hasten.h"
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 char snapshot_path[600];
-static char kept_path[600];
+static char kept_path[600], disk_path[600];
 
 struct machine {
     struct hasten_model *m;
@@ -110,11 +112,57 @@ hasten_status fault_store(struct hasten_bytes *out, struct hasten_error *err)
     return st;
 }
 
+static void empty(const char *folder)
+{
+    struct file_names f = {0};
+    char path[1200];
+    if (file_list_if_any(folder, &f, NULL))
+        return;
+    for (size_t i = 0; i < f.n; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, f.names[i]);
+        unlink(path);
+    }
+    file_names_free(&f);
+}
+
+/* Through the tier on disk: written by one store, read by the next. What fails there is missed. */
+hasten_status fault_disk(struct hasten_bytes *out, struct hasten_error *err)
+{
+    static char spec[700];
+    int32_t ids[100];
+    const struct hasten_method_use apc = {"store", spec, NULL};
+    struct machine x = {0};
+    snprintf(spec, sizeof spec, "apc:slots=1,min=1,dir=%s", disk_path);
+    for (int32_t i = 0; i < 100; i++)
+        ids[i] = 5 + i % 20;
+    hasten_status st = start(&x, &apc, err);
+    for (int i = 0; i < 2 && !st; i++) {
+        struct store *store = NULL;
+        st = store_open(x.e, &store, err);
+        st = st ? st : store_take(store, 1, ids, 100 - i, &x.s, err);
+        const int32_t n = st ? 0 : hasten_seq_length(x.s);
+        const struct hasten_item item = {x.s, ids + n, 100 - i - n, 99 - i - n};
+        st = st ? st : hasten_step(x.e, &item, 1, take_best, &x, NULL, err);
+        if (!st)
+            note(out, &x.best, sizeof x.best);
+        store_give(store, 1, x.s);
+        x.s = NULL;
+        store_close(store);
+    }
+    stop(&x);
+    mem_fail_at(0, 0);
+    file_fail_at(0, 0, 0);
+    empty(disk_path);
+    return st;
+}
+
 void fault_snapshots_write(void)
 {
     struct hasten_bytes out = {0};
     struct hasten_error err;
     snprintf(snapshot_path, sizeof snapshot_path, "%s/faults.seq", paths.folder);
+    snprintf(disk_path, sizeof disk_path, "%s/disk", paths.folder);
+    empty(disk_path);
     snprintf(kept_path, sizeof kept_path, "%s/kept.seq", paths.folder);
     die_unless_ok(save_to(kept_path, &out, &err), &err, "writing a snapshot");
     hasten_bytes_free(&out);

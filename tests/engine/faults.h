@@ -40,6 +40,7 @@ void fault_snapshots_write(void);
 extern char snapshot_path[600];
 hasten_status fault_save(struct hasten_bytes *out, struct hasten_error *err);
 hasten_status fault_restore(struct hasten_bytes *out, struct hasten_error *err);
+hasten_status fault_disk(struct hasten_bytes *out, struct hasten_error *err);
 hasten_status fault_store(struct hasten_bytes *out, struct hasten_error *err);
 
 #endif

@@ -239,6 +239,7 @@ static const struct scenario scenarios[] = {{"load", load, NULL, false, false},
                                             {"save", fault_save, snapshot_path, false, false},
                                             {"restore", fault_restore, NULL, false, false},
                                             {"store", fault_store, NULL, false, false},
+                                            {"disk", fault_disk, NULL, false, false},
                                             {"profile", fault_profile, NULL, false, false},
                                             {"cache", fault_cache, NULL, true, false}};
 

@@ -4,6 +4,8 @@
  * that what is kept is evicted, cut and shared all the time; freed pages hold NaN.
  *
  *     test_store MODEL N_TREES [METHOD_STAGE SPEC]...
+ *     test_store MODEL N_TREES methods     so many for each method of the engine's stages
+ *     test_store MODEL 0 rules             what is given up first, and what pages that are needed cost
  *     test_store MODEL N_TREES wrong       a store that looks at no tokens, and one that looks at no scope, are caught */
 #include "base/mem.h"
 #include "base/rng.h"
@@ -350,6 +352,123 @@ static int caught(struct world *w, bool scope, int n_trees)
     return 0;
 }
 
+/* ---- rules ---------------------------------------------------------------------------------------------------- */
+
+/* A sequence of n tokens, all of the kind, into the store. */
+static void give(struct world *w, uint64_t scope, int32_t kind, int32_t n)
+{
+    struct row row;
+    struct hasten_seq *s = NULL;
+    int32_t ids[N_CTX];
+    for (int32_t i = 0; i < n; i++)
+        ids[i] = kind;
+    die_unless_ok(store_take(w->store, scope, ids, n, &s, &err), &err, "taking");
+    die_unless_ok(run(s, ids, n, N_CTX, &row), &err, "a step");
+    store_give(w->store, scope, s);
+}
+
+/* How much of it the store has. */
+static int32_t held(struct world *w, uint64_t scope, int32_t kind, int32_t n)
+{
+    struct hasten_seq *s = NULL;
+    int32_t ids[N_CTX];
+    for (int32_t i = 0; i < n; i++)
+        ids[i] = kind;
+    die_unless_ok(store_take(w->store, scope, ids, n, &s, &err), &err, "taking");
+    const int32_t length = hasten_seq_length(s);
+    hasten_seq_close(s);
+    return length;
+}
+
+static void open_world(struct world *w, const char *spec, int64_t kv_positions)
+{
+    const struct hasten_method_use use = {"store", spec, NULL};
+    struct hasten_engine_settings s = settings_of(&use, 1);
+    s.kv_positions = kv_positions;
+    die_unless_ok(hasten_engine_open(w->model, &s, &w->e, &err), &err, "opening an engine");
+    die_unless_ok(store_open(w->e, &w->store, &err), &err, "opening a store");
+    w->n_held = 0;
+}
+
+static void must(struct world *w, bool good, const char *what)
+{
+    if (!good)
+        printf("FAILED: %s\n", what);
+    if (!good)
+        problem(w, what);
+}
+
+static int rules(struct world *w)
+{
+    struct store *second = NULL;
+    struct store_figures f;
+    open_world(w, "apc:slots=2,min=1", 0);
+    must(w, store_open(w->e, &second, &err) == HASTEN_ERR_USAGE, "two stores of one engine");
+    must(w, store_take(w->store, 1, NULL, 0, &(struct hasten_seq *){NULL}, &err) == HASTEN_ERR_USAGE,
+         "no tokens");
+    give(w, 1, 60, 100);
+    give(w, 1, 61, 100);
+    must(w, held(w, 1, 60, 101) == 100 && held(w, 1, 60, 100) == 99, "all but the last token");
+    must(w, held(w, 2, 60, 101) == 0, "another scope");
+    give(w, 1, 62, 100);
+    must(w, held(w, 1, 61, 101) == 0 && held(w, 1, 60, 101) == 100, "what was of no use goes first");
+    give(w, 1, 60, 150); /* all of the shorter one stands in it */
+    store_figures(w->store, &f);
+    must(w, f.entries == 2 && f.positions == 250, "a beginning is kept twice");
+    leave(w);
+
+    open_world(w, "apc:slots=8,min=1", N_CTX); /* as many pages as one long sequence needs */
+    give(w, 1, 60, 200);
+    give(w, 1, 61, 150); /* which needs pages of the other: its end goes, not all of it */
+    must(w, held(w, 1, 61, 151) == 150, "what was just computed");
+    const int32_t rest = held(w, 1, 60, 201);
+    must(w, rest >= 64 && rest < 200, "the end goes first");
+    must(w, store_make_room(w->store, w->e->kv.n_blocks), "all pages can be had back");
+    store_figures(w->store, &f);
+    must(w, f.entries == 0 && f.evictions >= 3 && f.evicted_tokens == 350, "what was given up is counted");
+    must(w, !store_make_room(w->store, w->e->kv.n_blocks + 1), "more pages than there are");
+    leave(w);
+
+    open_world(w, "apc:slots=8,min=50,limit=0", 0);
+    give(w, 1, 60, 100);
+    must(w, held(w, 1, 60, 101) == 0, "limit=0 keeps nothing");
+    leave(w);
+    open_world(w, "apc:slots=8,min=50", 0);
+    give(w, 1, 60, 49);
+    must(w, held(w, 1, 60, 50) == 0, "shorter than min");
+    leave(w);
+    printf("rules: %s\n", w->problem ? w->problem : "hold");
+    return w->problem != NULL;
+}
+
+static int each_method(struct world *w, int n_trees)
+{
+    int32_t n;
+    const struct method *const *all = methods_all(&n);
+    struct hasten_method_use use[2] = {{0}};
+    int bad = 0;
+    for (int32_t i = 0; i < n; i++) {
+        if (!all[i]->attend && !all[i]->cache && !all[i]->depth && !all[i]->weights)
+            continue;
+        use[1] = (struct hasten_method_use){NULL, all[i]->exercise ? all[i]->exercise : "", all[i]};
+        struct hasten_engine_settings s = settings_of(use + 1, 1);
+        die_unless_ok(hasten_engine_open(w->model, &s, &w->plain, &err), &err, "opening an engine");
+        w->n_requests = w->n_hits = 0;
+        for (int j = 0; j < n_trees; j++) {
+            seed = (uint64_t)j;
+            counter = 0;
+            const char *what = tree(w, use, 2);
+            if (what)
+                printf("FAILED %s, tree %d: %s\n", all[i]->name, j, what);
+            bad += what != NULL;
+        }
+        printf("%-10s %lld requests, %lld with a hit\n", all[i]->name, (long long)w->n_requests,
+               (long long)w->n_hits);
+        hasten_engine_close(w->plain);
+    }
+    return bad != 0;
+}
+
 int main(int argc, char **argv)
 {
     static struct world w;
@@ -365,6 +484,11 @@ int main(int argc, char **argv)
     for (int i = 3; i + 1 < argc && n_methods < 8; i += 2)
         use[n_methods++] = (struct hasten_method_use){argv[i], argv[i + 1], NULL};
     w.model = m;
+    if (argc == 4 && (strcmp(argv[3], "rules") == 0 || strcmp(argv[3], "methods") == 0)) {
+        rc = argv[3][0] == 'r' ? rules(&w) : each_method(&w, n_trees);
+        hasten_model_close(m);
+        return rc;
+    }
     struct hasten_engine_settings s = settings_of(use + 1, n_methods - 1);
     die_unless_ok(hasten_engine_open(m, &s, &w.plain, &err), &err, "opening an engine");
     if (wrong)
