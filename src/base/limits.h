@@ -81,6 +81,11 @@
 #define LIMIT_TOOL_NAME 128           /* bytes of a tool's name */
 #define LIMIT_GRAMMAR_MEMORY (256ll << 20) /* bytes of remembered parses and masks, for one grammar */
 
+/* Load tests */
+#define LIMIT_SSE_BYTES (1 << 20)     /* an event of a stream */
+#define LIMIT_LOAD_STREAMS 4096       /* requests that run at once */
+#define LIMIT_LOAD_REQUESTS (1 << 22) /* of one level */
+
 /* The command */
 #define LIMIT_PROFILE_BYTES (1u << 20) /* a YAML file of options */
 #define LIMIT_PROFILE_LINES 1024       /* options in it */

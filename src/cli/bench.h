@@ -1,11 +1,19 @@
 /* What the modes of `hasten bench` share: options, the printing of limits and statistics. One file per mode:
  * bench_speed.c (a model's prefill and decode), bench_answers.c (--workload), bench_profile.c (--breakdown), bench_limits.c (--roofline),
- * bench_kernels.c (--kernels). Measuring is in src/bench/; here it is only asked for and printed. */
+ * bench_kernels.c (--kernels), bench_serve.c (--serve). Measuring is in src/bench/; here it is only asked for and printed. */
 #ifndef HASTEN_CLI_BENCH_H
 #define HASTEN_CLI_BENCH_H
 #include "bench/limits.h"
 #include "bench/stats.h"
 #include "cli/session.h"
+
+struct load_args {   /* --serve */
+    const char *url; /* NULL: no server is measured */
+    const char *streams, *rate, *prompts, *key, *csv, *plot;
+    int32_t requests, shared_tokens, turns, turn_tokens, chats, warm_up;
+    uint64_t duration_ms, think_ms, ttft_bound_ms, itl_bound_ms, stall_ms, seed;
+    struct option_list fields;
+};
 
 struct bench_args {
     const char *text;  /* -f, or NULL: built in */
@@ -20,6 +28,7 @@ struct bench_args {
     bool text_repeated;
     struct ui ui;
     struct model_args model;
+    struct load_args load;
 };
 
 /* The modes; each returns the exit status. settings: of the engine, n_ctx 0 when not given. */
@@ -28,6 +37,8 @@ int bench_kernels(struct bench_args *a);
 int bench_profile(struct bench_args *a, struct hasten_engine_settings *settings, const char *model);
 int bench_answers(struct bench_args *a, struct hasten_engine_settings *settings, const char *model);
 int bench_speed(struct bench_args *a, struct hasten_engine_settings *settings, const char *model);
+int bench_serve(struct bench_args *a, const char *model); /* model: NULL, or the id to ask for */
+struct option_group bench_serve_group(struct load_args *a);
 
 /* Says so when n positions are more than the model was made for; they are measured all the same. */
 void bench_note_context(struct ui *ui, const struct session *s, int64_t n);

@@ -9,8 +9,8 @@
 #define WORKLOAD_REPEAT 2 /* of each prompt; the prompts are repetitions too */
 
 static const struct option_def bench_defs[] = {
-    {"n-prompt", "p", OPT_INT, offsetof(struct bench_args, n_prompt), 0, LIMIT_CONTEXT, "512", "N",
-     "tokens of the prompt; 0: decode alone"},
+    {"n-prompt", "p prompt-tokens", OPT_INT, offsetof(struct bench_args, n_prompt), 0, LIMIT_CONTEXT, "512",
+     "N", "tokens of the prompt; 0: decode alone"},
     {"n-gen", "n", OPT_INT, offsetof(struct bench_args, n_gen), 0, LIMIT_CONTEXT, "128", "N",
      "tokens decoded; 0: prefill alone"},
     {"n-depth", "d", OPT_INT, offsetof(struct bench_args, depth), 0, LIMIT_CONTEXT, "0", "N",
@@ -84,11 +84,33 @@ static bool answers(const struct bench_args *a)
     return a->model.methods.spec[STAGE_DRAFT].n > 0 || a->model.methods.spec[STAGE_STOP].n > 0;
 }
 
-/* Options that the mode would not look at: refused, since whoever wrote them expects them to count. */
-static int refuse_idle(const struct command *c, const struct bench_args *a, const struct option_group *own,
-                       const struct option_group *model)
+/* The same with --serve, where the model is the server's. */
+static int refuse_idle_serve(const struct command *c, const struct bench_args *a,
+                             const struct option_group *own, const struct option_group *model,
+                             const struct option_group *methods)
 {
+    const char *idle = not_taken(own, a->workload ? " n-gen workload " : " n-prompt n-gen ");
+    idle = idle ? idle : not_taken(model, " model ");
+    idle = idle ? idle : not_taken(methods, "");
+    if (idle)
+        return cli_usage(c, "--serve takes no --%s (it would change nothing)", idle);
+    if (a->workload && a->load.prompts)
+        return cli_usage(c, "both --workload and --prompts (expected one of them)");
+    if (a->n_prompt == 0 || a->n_gen == 0)
+        return cli_usage(c, "--serve with %s (expected tokens)", a->n_prompt == 0 ? "-p 0" : "-n 0");
+    return -1;
+}
+
+/* Options that the mode would not look at: refused, since whoever wrote them expects them to count. */
+static int refuse_idle(const struct command *c, const struct bench_args *a, const struct option_group *groups)
+{
+    const struct option_group *own = &groups[1], *load = &groups[2], *model = &groups[3],
+                              *methods = &groups[4];
     const char *mode = a->roofline ? "--roofline" : a->kernels ? "--kernels" : "--breakdown", *idle = NULL;
+    if (a->load.url)
+        return refuse_idle_serve(c, a, own, model, methods);
+    if ((idle = not_taken(load, "")))
+        return cli_usage(c, "--%s without --serve (it says how to load a server)", idle);
     if (a->breakdown && answers(a))
         return cli_usage(c, "--breakdown with --draft or --stop-when (it books steps, not answers)");
     if (!a->kernels && option_on_line(own, "type"))
@@ -140,6 +162,8 @@ static int run_mode(struct bench_args *a, const struct option_group *model_optio
     struct hasten_error err;
     if (a->roofline || a->kernels)
         return a->roofline ? bench_roofline(a) : bench_kernels(a);
+    if (a->load.url)
+        return bench_serve(a, pos->n > 0 ? pos->items[0] : a->model.model);
     const char *model = model_argument(&a->model, pos, &err);
     if (!model || model_settings(&a->model, model_options, &settings, &err))
         return ui_fail(&a->ui, &err);
@@ -147,6 +171,8 @@ static int run_mode(struct bench_args *a, const struct option_group *model_optio
         return bench_profile(a, &settings, model);
     return a->workload || answers(a) ? bench_answers(a, &settings, model) : bench_speed(a, &settings, model);
 }
+
+#define N_GROUPS 5
 
 int cmd_bench(const struct command *c, int argc, char **argv)
 {
@@ -157,23 +183,24 @@ int cmd_bench(const struct command *c, int argc, char **argv)
                                      .n = sizeof bench_defs / sizeof *bench_defs,
                                      .dst = &a,
                                      .exclusive = "roofline kernels breakdown workload"},
+                                    bench_serve_group(&a.load),
                                     model_group(&a.model),
                                     methods_group(&a.model.methods, true)};
     struct option_positionals pos;
-    int rc = command_parse(c, &a.ui, groups, 4, 1, argc, argv, &pos);
+    int rc = command_parse(c, &a.ui, groups, N_GROUPS, 1, argc, argv, &pos);
     if (rc >= 0)
         return rc;
     if (a.workload) {
         a.n_answer = option_given(&groups[1], "n-gen") ? a.n_gen : 0;
         a.repeat = option_given(&groups[1], "repeat") ? a.repeat : WORKLOAD_REPEAT;
     }
-    if ((a.roofline || a.kernels) && (pos.n > 0 || option_on_line(&groups[2], "model")))
+    if ((a.roofline || a.kernels) && (pos.n > 0 || option_on_line(&groups[3], "model")))
         rc = cli_usage(c, "%s takes no MODEL", a.roofline ? "--roofline" : "--kernels");
-    if (rc < 0 && (rc = refuse_idle(c, &a, &groups[1], &groups[2])) < 0) {
+    if (rc < 0 && (rc = refuse_idle(c, &a, groups)) < 0) {
         interrupt_arm(); /* from here on a Ctrl-C ends what is measured, with a line */
-        rc = run_mode(&a, &groups[2], &pos);
+        rc = run_mode(&a, &groups[3], &pos);
         interrupt_disarm();
     }
-    options_free(groups, 4);
+    options_free(groups, N_GROUPS);
     return rc;
 }

@@ -50,8 +50,9 @@ static const struct command commands[] = {
      "embedding.\n",
      cmd_embed, NULL},
     {"bench",
-     "MODEL [-p N] [-n N] [-d N] [-r N] [--batch B,...] [--breakdown] | MODEL --workload NAME | --roofline | --kernels",
-     "speed of prefill and decode, beside the machine's limits",
+     "MODEL [-p N] [-n N] [-d N] [-r N] [--batch B,...] [--breakdown] | MODEL --workload NAME | --roofline | --kernels | "
+     "--serve URL",
+     "speed of prefill and decode, beside the machine's limits; of a server under load",
      "Medians of -r repetitions, with the interval that holds the median (95 % from six repetitions on) and the\n"
      "deviation; bytes and operations moved a second, and their shares of this machine's limits, which are\n"
      "measured before and after (--no-limits: not). --batch 1,4,16 also decodes so many sequences together, each\n"
@@ -59,7 +60,13 @@ static const struct command commands[] = {
      "and each figure has its ratio to the plain one; the first -d tokens are an announced prompt. --breakdown books one\n"
      "chunk and one token by operation. --workload times whole answers to prompts of a kind, as `run` writes them,\n"
      "greedily: first token, time between tokens, tokens a pass, bytes read a token; --draft and --stop-when are measured\n"
-     "so, without a workload on -d and -p tokens of the text, which are continued by -n.\n",
+     "so, without a workload on -d and -p tokens of the text, which are continued by -n.\n"
+     "\n"
+     "--serve asks a server for streamed chat completions, ours or another that speaks OpenAI's API, and notes when each\n"
+     "event came: total speed, time to the first token, pauses, what failed and how. --streams: so many users who each\n"
+     "wait for their answer; --rate: users who arrive whether the server keeps up or not. Each prompt begins with\n"
+     "a line of its own, so that nothing is cached but what --shared-tokens and --turns mean to be. The speed of a\n"
+     "level counts the tokens that came while all its users were at work. --workload asks the prompts of that kind.\n",
      cmd_bench, NULL},
     {"quantize", "IN OUT TYPE [--imatrix FILE] [--tensor PATTERN=FORMAT]",
      "write a model in other block formats",

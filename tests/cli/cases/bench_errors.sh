@@ -25,3 +25,8 @@ run $TINY/llama.gguf --batch 1,2,2
 run $TINY/llama.gguf -p 0 -n 0
 run $TINY/llama.gguf --breakdown -p 0 -n 0
 run $TINY/llama.gguf -n 0 --batch 2
+run $TINY/llama.gguf --rate 2
+run --serve localhost:8642
+run --serve http://localhost:8642 --streams 1,0
+run --serve http://localhost:8642 -d 100
+run --serve http://localhost:8642 --roofline
