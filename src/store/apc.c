@@ -6,6 +6,7 @@
 #include "engine/store.h"
 #include "store/disk.h"
 #include "store/tree.h"
+#include <math.h>
 #include <string.h>
 
 struct apc_knobs {
@@ -32,6 +33,7 @@ struct apc {
     const struct apc_knobs *k;
     struct tree tree;
     struct disk *disk;       /* NULL: none */
+    bool *unwritten;         /* [slots] to be written to disk, when that is free */
     struct hasten_seq **seq; /* [slots] by path of the tree; NULL: free */
     uint64_t now;            /* counts takes and gives */
     bool uniform;            /* all sequences with the same tokens hold the same rows */
@@ -61,8 +63,8 @@ static uint64_t apc_bytes(const struct method_site *site, const void *knobs)
 {
     const uint64_t slots = (uint64_t)((const struct apc_knobs *)knobs)->slots;
     (void)site;
-    return sizeof(struct apc) +
-           slots * (sizeof(struct hasten_seq *) + sizeof(struct tree_path) + 3 * sizeof(struct tree_node));
+    return sizeof(struct apc) + slots * (sizeof(struct hasten_seq *) + sizeof(bool) +
+                                         sizeof(struct tree_path) + 3 * sizeof(struct tree_node));
 }
 
 static void apc_close(void *store)
@@ -72,11 +74,12 @@ static void apc_close(void *store)
         return;
     for (int32_t i = 0; a->seq && i < a->k->slots; i++) {
         if (a->disk && a->seq[i])
-            disk_write(a->disk, a->tree.path[i].scope, a->seq[i], true);
+            (void)disk_write(a->disk, a->tree.path[i].scope, a->seq[i], true);
         hasten_seq_close(a->seq[i]);
     }
     disk_close(a->disk);
     mem_free(a->seq);
+    mem_free(a->unwritten);
     tree_close(&a->tree);
     mem_free(a);
 }
@@ -95,8 +98,10 @@ static hasten_status apc_open(struct hasten_engine *e, const void *state, void *
     for (int32_t i = 0; i < e->kv.n_lanes; i++)
         a->position_bytes += kv_page_bytes(e->kv.rep, &e->kv.lanes[i]) / KV_PAGE;
     a->seq = mem_calloc((size_t)a->k->slots, sizeof *a->seq);
-    hasten_status st = a->seq ? tree_open(&a->tree, a->k->slots, err)
-                              : error_set(err, HASTEN_ERR_MEMORY, "opening a store: out of memory");
+    a->unwritten = mem_calloc((size_t)a->k->slots, sizeof *a->unwritten);
+    hasten_status st = a->seq && a->unwritten
+                           ? tree_open(&a->tree, a->k->slots, err)
+                           : error_set(err, HASTEN_ERR_MEMORY, "opening a store: out of memory");
     if (!st && a->k->dir)
         st = disk_open(e, &(struct disk_settings){a->k->dir, a->k->disk, 64}, &a->disk, err);
     if (st)
@@ -107,6 +112,26 @@ static hasten_status apc_open(struct hasten_engine *e, const void *state, void *
 }
 
 /* ---- giving up ------------------------------------------------------------------------------------------------ */
+
+/* What is being written to disk must stay as it is meanwhile. */
+static bool is_busy(const struct apc *a, int32_t i)
+{
+    return a->disk && disk_writing(a->disk) == a->seq[i];
+}
+
+static void let_finish(const struct apc *a, int32_t i)
+{
+    if (is_busy(a, i))
+        disk_wait(a->disk);
+}
+
+/* Starts the next writing, if none goes on. */
+static void write_next(struct apc *a)
+{
+    for (int32_t i = 0; a->disk && i < a->k->slots && !disk_writing(a->disk); i++)
+        if (a->seq[i] && a->unwritten[i])
+            a->unwritten[i] = !disk_write(a->disk, a->tree.path[i].scope, a->seq[i], false);
+}
 
 /* Pages of the positions from `from` on that nobody else has. */
 static int64_t own_pages(const struct apc *a, const struct hasten_seq *s, int32_t from)
@@ -135,7 +160,7 @@ static int32_t least(const struct apc *a, bool paged, int32_t except)
         if (!a->seq[i] || i == except)
             continue;
         const struct tree_node *n = &a->tree.node[a->tree.path[i].node];
-        const double w = worth(a, n);
+        const double w = is_busy(a, i) ? INFINITY : worth(a, n);
         if (n->child >= 0 || (best >= 0 && w >= lowest) || (paged && own_pages(a, a->seq[i], n->from) == 0))
             continue;
         best = i;
@@ -146,6 +171,7 @@ static int32_t least(const struct apc *a, bool paged, int32_t except)
 
 static void drop(struct apc *a, int32_t i)
 {
+    let_finish(a, i);
     tree_remove(&a->tree, i);
     hasten_seq_close(a->seq[i]);
     a->seq[i] = NULL;
@@ -165,6 +191,7 @@ static void cut(struct apc *a, int32_t i, int64_t n)
         return;
     }
     a->f.evicted_tokens += (uint64_t)(leaf.to - want);
+    let_finish(a, i);
     tree_remove(&a->tree, i);
     hasten_seq_truncate(a->seq[i], (int32_t)want, NULL); /* cannot fail: want is within its length */
     tree_add(&a->tree, i, p.scope, a->seq[i]->tokens, (int32_t)want, leaf.used);
@@ -230,6 +257,7 @@ static hasten_status fork_found(struct apc *a, const struct found *f, struct has
     }
     if (st != HASTEN_ERR_FULL)
         return st;
+    let_finish(a, f->path);
     *out = a->seq[f->path];
     tree_remove(&a->tree, f->path);
     a->seq[f->path] = NULL;
@@ -268,6 +296,7 @@ static hasten_status apc_take(void *store, uint64_t scope, const int32_t *ids, i
     struct apc *a = store;
     struct found f = find_best(a, scope, ids, n);
     a->now++;
+    write_next(a);
     if ((*out = read_more(a, scope, ids, n, f.reach)) != NULL) {
         a->f.hits++;
         a->f.hit_tokens += (uint64_t)(*out)->length;
@@ -346,8 +375,6 @@ static void apc_give(void *store, uint64_t scope, struct hasten_seq *s)
         hasten_seq_close(s);
         return;
     }
-    if (a->disk)
-        disk_write(a->disk, scope, s, false);
     if (h.path >= 0 && a->seq[h.path]->beyond == s->beyond) {
         const int32_t theirs = store_reach(a->seq[h.path], h.common, s->length),
                       ours = store_reach(s, h.common, s->length);
@@ -359,8 +386,10 @@ static void apc_give(void *store, uint64_t scope, struct hasten_seq *s)
         drop(a, a->tree.node[h.node].end); /* the same tokens: the newer rows */
     const int32_t i = free_slot(a);
     a->seq[i] = s;
+    a->unwritten[i] = true;
     tree_add(&a->tree, i, scope, s->tokens, s->length, a->now);
     keep_limit(a);
+    write_next(a);
 }
 
 static void apc_figures(const void *store, struct store_figures *out)

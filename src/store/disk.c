@@ -1,5 +1,6 @@
 /* See disk.h. The folder is the truth: on any doubt about the index it is scanned. */
 #include "store/disk.h"
+#include "base/aside.h"
 #include "base/checksum.h"
 #include "base/file.h"
 #include "engine/engine.h"
@@ -10,6 +11,21 @@
 
 #define MOST_TRIES 8 /* depths at which hashes may turn out to be those of other tokens */
 
+struct record_label {
+    char magic[8];
+    uint64_t scope;
+};
+
+/* A record on its way to disk. */
+struct writing {
+    const struct hasten_seq *s; /* NULL: none */
+    struct record_label label;
+    struct disk_index_record r;
+    char replaced[RECORD_NAME]; /* "": none */
+    struct buf path;
+    hasten_status status;
+};
+
 struct disk {
     struct hasten_engine *e; /* NULL: only checked */
     struct disk_settings s;
@@ -19,12 +35,9 @@ struct disk {
     uint64_t *hash;           /* [n_hash] of the blocks at hand */
     int64_t n_hash, used;     /* used: counts uses */
     uint8_t identity[CHECKSUM_BYTES];
+    struct writing w;
+    struct aside aside; /* who writes it */
     struct store_figures f;
-};
-
-struct record_label {
-    char magic[8];
-    uint64_t scope;
 };
 
 static struct record_label label_of(uint64_t scope)
@@ -258,6 +271,7 @@ static hasten_status open_folder(struct hasten_engine *e, const struct disk_sett
 }
 
 static void keep_limit(struct disk *d, uint64_t more);
+static void finish_writing(struct disk *d);
 
 hasten_status disk_open(struct hasten_engine *e, const struct disk_settings *s, struct disk **out,
                         struct hasten_error *err)
@@ -281,6 +295,8 @@ void disk_close(struct disk *d)
 {
     if (!d)
         return;
+    finish_writing(d);
+    buf_free(&d->w.path);
     disk_index_close(d->index);
     file_close(d->lock);
     buf_free(&d->path);
@@ -443,42 +459,90 @@ static void name_of(const struct disk *d, uint64_t scope, const struct hasten_se
     checksum_hex(sum, out);
 }
 
-static void write_record(struct disk *d, uint64_t scope, const struct hasten_seq *s)
+/* The part that waits for files, in a thread of its own: it reads the sequence, which nobody changes meanwhile. */
+static void save_aside(void *ctx)
 {
-    const struct record_label label = label_of(scope);
+    struct writing *w = ctx;
     struct hasten_error err;
-    struct disk_index_record r = {.tokens = s->length, .used = ++d->used};
-    uint64_t bytes;
-    if (snapshot_bytes(s, sizeof label, &bytes, &err) || bytes > d->s.limit)
+    w->status =
+        snapshot_save(w->s, (struct snapshot_label){&w->label, sizeof w->label}, w->path.data, false, &err);
+}
+
+/* What became of the record that was being written: into the index, and what stands in it goes. */
+static void finish_writing(struct disk *d)
+{
+    struct writing *w = &d->w;
+    aside_wait(&d->aside);
+    if (!w->s)
         return;
-    keep_limit(d, bytes);
-    name_of(d, scope, s, r.name);
-    r.bytes = (int64_t)bytes;
-    const char *path = path_of(d, r.name, ".seq");
-    if (!path || snapshot_save(s, (struct snapshot_label){&label, sizeof label}, path, false, &err)) {
+    const struct hasten_seq *s = w->s;
+    w->s = NULL;
+    if (w->status) {
         d->f.disk_failures++;
         return;
     }
     d->f.disk_writes++;
-    const int32_t n = hash_blocks(d, first_hash(d->identity, scope), s->tokens, s->length);
-    if (d->index && (n < 0 || !disk_index_add(d->index, &r, d->hash, n)))
+    const int32_t n = hash_blocks(d, first_hash(d->identity, w->label.scope), s->tokens, s->length);
+    if (d->index && (n < 0 || !disk_index_add(d->index, &w->r, d->hash, n)))
         mend(d);
+    if (w->replaced[0])
+        forget(d, w->replaced);
 }
 
-void disk_write(struct disk *d, uint64_t scope, const struct hasten_seq *s, bool last)
+static void begin_writing(struct disk *d, uint64_t scope, const struct hasten_seq *s, const char *replaced)
 {
+    struct writing *w = &d->w;
+    struct hasten_error err;
+    uint64_t bytes;
+    if (snapshot_bytes(s, sizeof w->label, &bytes, &err) || bytes > d->s.limit)
+        return;
+    keep_limit(d, bytes);
+    w->r = (struct disk_index_record){.bytes = (int64_t)bytes, .tokens = s->length, .used = ++d->used};
+    name_of(d, scope, s, w->r.name);
+    w->label = label_of(scope);
+    memcpy(w->replaced, replaced, RECORD_NAME);
+    buf_clear(&w->path);
+    if (buf_printf(&w->path, "%s/%s.seq", d->s.folder, w->r.name)) {
+        d->f.disk_failures++;
+        return;
+    }
+    w->s = s;
+    aside_start(&d->aside, save_aside, w);
+}
+
+const struct hasten_seq *disk_writing(struct disk *d)
+{
+    if (d->w.s && aside_done(&d->aside))
+        finish_writing(d);
+    return d->w.s;
+}
+
+void disk_wait(struct disk *d)
+{
+    finish_writing(d);
+}
+
+bool disk_write(struct disk *d, uint64_t scope, const struct hasten_seq *s, bool last)
+{
+    static const char none[RECORD_NAME] = "";
     struct record old = {.common = 0};
+    if (last)
+        finish_writing(d);
+    if (disk_writing(d))
+        return false;
     if (!d->index) /* perhaps there is room again */
         mend(d);
     if (!d->index || s->length < DISK_BLOCK)
-        return;
+        return true;
     const bool held = find(d, scope, s->tokens, s->length, 0, &old);
     const int32_t more = s->length - (held ? old.common : 0), enough = last ? DISK_BLOCK : 4 * DISK_BLOCK;
     if (held && more < (last || old.common / 4 < enough ? enough : old.common / 4))
-        return;
-    write_record(d, scope, s);
-    if (held && old.common == old.length && old.length < s->length) /* all of it stands in the new one */
-        forget(d, old.name);
+        return true;
+    /* a record all of which stands in the new one is worth nothing then */
+    begin_writing(d, scope, s, held && old.common == old.length && old.length < s->length ? old.name : none);
+    if (last)
+        finish_writing(d);
+    return true;
 }
 
 void disk_figures(struct disk *d, struct store_figures *out)

@@ -30,8 +30,12 @@ void disk_close(struct disk *d); /* NULL is fine */
  * the engine, or NULL. *full: there was one, but no sequence or too few pages for it. */
 struct hasten_seq *disk_read(struct disk *d, uint64_t scope, const int32_t *ids, int64_t n, int32_t more_than,
                              bool *full);
-/* Writes a sequence, if that adds enough to what is there; last: if it adds anything. */
-void disk_write(struct disk *d, uint64_t scope, const struct hasten_seq *s, bool last);
+/* Writes a sequence, if that adds enough to what is there. A thread of its own does what waits for files: until
+ * disk_writing says otherwise (or disk_wait returns) the sequence must be left as it is. False: another is being written.
+ * last: if it adds anything, and it is written when the call returns. */
+bool disk_write(struct disk *d, uint64_t scope, const struct hasten_seq *s, bool last);
+const struct hasten_seq *disk_writing(struct disk *d); /* NULL: none */
+void disk_wait(struct disk *d);
 void disk_figures(struct disk *d, struct store_figures *out);
 
 /* Without an engine: reads all records whole, removes the damaged ones, makes the index anew. */

@@ -111,7 +111,9 @@ static struct disk *open_disk(const char *folder, uint64_t limit, int bits)
 static void write_prompt(struct disk *d, int i, bool last)
 {
     struct hasten_seq *s = fresh(&prompts[i]);
-    disk_write(d, prompts[i].scope, s, last);
+    if (!disk_write(d, prompts[i].scope, s, last))
+        problem("a writing is said to go on");
+    disk_wait(d);
     hasten_seq_close(s);
 }
 

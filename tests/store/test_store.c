@@ -5,8 +5,10 @@
  *
  *     test_store MODEL N_TREES [METHOD_STAGE SPEC]...
  *     test_store MODEL N_TREES methods     so many for each method of the engine's stages
+ *     test_store MODEL N_TREES disk FOLDER with a tier on disk, in a folder that is emptied for each tree
  *     test_store MODEL 0 rules             what is given up first, and what pages that are needed cost
  *     test_store MODEL N_TREES wrong       a store that looks at no tokens, and one that looks at no scope, are caught */
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/rng.h"
 #include "engine/engine.h"
@@ -15,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define N_CTX 256
 #define N_HELD 3     /* sequences in use at once, at most */
@@ -224,15 +227,35 @@ static struct hasten_engine_settings settings_of(const struct hasten_method_use 
     return s;
 }
 
+static const char *disk_folder; /* NULL: none */
+static int64_t n_disk_hits;
+
+static void empty_folder(const char *folder)
+{
+    struct file_names f = {0};
+    char path[1200];
+    die_unless_ok(file_list_if_any(folder, &f, &err), &err, "listing");
+    for (size_t i = 0; i < f.n; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, f.names[i]);
+        unlink(path);
+    }
+    file_names_free(&f);
+}
+
 static const char *tree(struct world *w, struct hasten_method_use *use, int n_methods)
 {
     static const int32_t pools[] = {N_CTX, 2 * N_CTX, N_HELD * N_CTX, (N_HELD + 1) * N_CTX};
     const int slots = 1 + (int)chance(7);
     const uint64_t limit = chance(3) ? UINT64_MAX : (uint64_t)chance(400) * 1024;
-    char spec[80];
+    char spec[700];
     if (!use[0].method) {
-        snprintf(spec, sizeof spec, "apc:slots=%d,min=%u,limit=%lld", slots, 1 + chance(20),
-                 (long long)(limit == UINT64_MAX ? 1ll << 40 : (long long)limit));
+        const int at = snprintf(spec, sizeof spec, "apc:slots=%d,min=%u,limit=%lld", slots, 1 + chance(20),
+                                (long long)(limit == UINT64_MAX ? 1ll << 40 : (long long)limit));
+        if (disk_folder) {
+            empty_folder(disk_folder);
+            snprintf(spec + at, sizeof spec - (size_t)at, ",dir=%s,disk=%d", disk_folder,
+                     chance(2) ? 200000 : 1 << 30);
+        }
         use[0] = (struct hasten_method_use){"store", spec, NULL};
     }
     struct hasten_engine_settings s = settings_of(use, n_methods);
@@ -246,6 +269,11 @@ static const char *tree(struct world *w, struct hasten_method_use *use, int n_me
         if (!use[0].method)
             figures(w, slots, limit);
     }
+    struct store_figures f;
+    store_figures(w->store, &f);
+    n_disk_hits += (int64_t)f.disk_hits;
+    if (f.disk_failures)
+        problem(w, "a file could not be read or written");
     leave(w);
     if (!use[0].method)
         use[0] = (struct hasten_method_use){0};
@@ -481,7 +509,9 @@ int main(int argc, char **argv)
     const int n_trees = atoi(argv[2]);
     int n_methods = 1, rc = 0;
     const bool wrong = argc == 4 && strcmp(argv[3], "wrong") == 0;
-    for (int i = 3; i + 1 < argc && n_methods < 8; i += 2)
+    if (argc == 5 && strcmp(argv[3], "disk") == 0)
+        disk_folder = argv[4];
+    for (int i = 3; i + 1 < argc && n_methods < 8 && !disk_folder; i += 2)
         use[n_methods++] = (struct hasten_method_use){argv[i], argv[i + 1], NULL};
     w.model = m;
     if (argc == 4 && (strcmp(argv[3], "rules") == 0 || strcmp(argv[3], "methods") == 0)) {
@@ -500,6 +530,10 @@ int main(int argc, char **argv)
         if (what)
             printf("tree %d: %s\n", i, what);
         rc = what != NULL;
+    }
+    if (disk_folder && n_disk_hits < n_trees / 4) {
+        printf("only %lld answers from disk\n", (long long)n_disk_hits);
+        rc = 1;
     }
     printf("%d trees, %lld requests, %lld with a hit, %lld out of pages\n", n_trees, (long long)w.n_requests,
            (long long)w.n_hits, (long long)w.n_full);
