@@ -3,12 +3,13 @@
  *     neutral    at its neutral setting the answer is the plain engine's
  *     works      exact: the same at its exercise setting, and it was at work; approximate: another answer
  *     invariant  the same answer for any threads, batches, neighbours; on a fork; on a sequence that answered before and
- *                was cut back; by the plain twins
+ *                was cut back; on one that a store kept (which holds nothing else than it should); by the plain twins
  *     faults     a failed allocation is an error with a sentence or changes nothing, and nothing leaks; an answer that is
  *                cancelled leaves nothing behind
  * Drafters answer with a tiny model, and whatever acts on thinking with a scripted one that thinks. Of a pair: the same
  * for the two together, and a drafter changes nothing of what the other makes. */
 #include "contract.h"
+#include "engine/store.h"
 #include "model/loaded.h"
 #include "run/run.h"
 #include <stdio.h>
@@ -20,13 +21,14 @@
 
 struct setup { /* how an answer comes about */
     int n_threads, n_batch;
-    bool neighbour, forked, again, plain;
+    bool neighbour, forked, again, plain, stored;
     float temperature;
 };
 
 struct said {
     struct answer answer;
-    float *row; /* logits behind the answer and one more token; NULL: the context was full */
+    float *row;         /* logits behind the answer and one more token */
+    const char *broken; /* NULL, or what a store did wrong */
 };
 
 struct scene {
@@ -34,6 +36,8 @@ struct scene {
     struct hasten_engine *e;
     struct hasten_seq *seq, *other;
     struct speculation *drafts, *other_drafts;
+    struct store *store;
+    const char *broken; /* NULL, or what a store did wrong */
     struct sampler *sampler;
     struct sampling law;
     struct tokens prompt;
@@ -80,6 +84,7 @@ static void close_scene(struct scene *s)
 {
     speculation_close(s->drafts);
     speculation_close(s->other_drafts);
+    store_close(s->store);
     hasten_engine_close(s->e);
     sampler_close(s->sampler);
     tokens_free(&s->prompt);
@@ -182,9 +187,53 @@ static hasten_status go_astray(struct scene *s, bool fork)
     return HASTEN_OK;
 }
 
+/* A sequence from the store, which may hold a beginning of the prompt and nothing else. */
+static hasten_status take(struct scene *s, uint64_t scope, struct hasten_error *err)
+{
+    const hasten_status st = store_take(s->store, scope, s->prompt.ids, s->prompt.n, &s->seq, err);
+    const int32_t n = st ? 0 : hasten_seq_length(s->seq);
+    if (n >= s->prompt.n)
+        s->broken = "a store gives more than a prompt needs";
+    for (int32_t i = 0; i < n && i < s->prompt.n; i++)
+        if (hasten_seq_tokens(s->seq)[i] != s->prompt.ids[i])
+            s->broken = "a store gives other tokens than were asked for";
+    if (n > 0 && scope == 2)
+        s->broken = "a store gives what belongs to another scope";
+    return st;
+}
+
+/* The answer is made once, given to a store, and made again from what the store has. */
+static hasten_status keep_and_take(struct scene *s)
+{
+    struct answer first = {0};
+    hasten_seq_close(s->seq);
+    s->seq = NULL;
+    hasten_status st = store_open(s->e, &s->store, &s->err);
+    if (!st)
+        st = take(s, 1, &s->err);
+    struct run_task task = task_of(s, s->seq, s->drafts);
+    if (!st)
+        st = run_answer(&task, NULL, NULL, &first, &s->err);
+    answer_free(&first);
+    if (s->seq)
+        store_give(s->store, 1, s->seq);
+    s->seq = NULL;
+    if (!st)
+        st = take(s, 2, &s->err);
+    if (s->seq)
+        store_give(s->store, 2, s->seq);
+    s->seq = NULL;
+    return st ? st : take(s, 1, &s->err);
+}
+
 static hasten_status answer_as(struct scene *s, const struct setup *how, const volatile int *cancel,
                                struct answer *out)
 {
+    if (how->stored) {
+        const hasten_status kept = keep_and_take(s);
+        if (kept)
+            return kept;
+    }
     hasten_status st = how->forked || how->again ? go_astray(s, how->forked) : HASTEN_OK;
     struct run_task task = task_of(s, s->seq, s->drafts);
     task.cancel = cancel;
@@ -225,6 +274,7 @@ static struct said say(const struct contract *c, const struct hasten_model *m,
     must(make_prompt(&s, c), &s, "a prompt");
     must(answer_as(&s, how, NULL, &out.answer), &s, "an answer");
     out.row = one_more(&s);
+    out.broken = s.broken;
     close_scene(&s);
     return out;
 }
@@ -256,9 +306,11 @@ static const struct setup setups[] = {
     {.n_threads = 2, .n_batch = 19, .neighbour = true},
     {.n_threads = 2, .n_batch = 64, .forked = true},
     {.n_threads = 1, .n_batch = 33, .again = true},
+    {.n_threads = 2, .n_batch = 512, .stored = true},
     {.n_threads = 2, .n_batch = 512, .plain = true},
 };
-static const char *const setup_names[] = {"1 thread", "a neighbour", "a fork", "cut back", "the plain twins"};
+static const char *const setup_names[] = {"1 thread", "a neighbour",  "a fork",
+                                          "cut back", "from a store", "the plain twins"};
 #define N_SETUPS ((int)(sizeof setups / sizeof *setups))
 
 static void invariant(struct contract *c, const char *name, const struct hasten_model *m,
@@ -273,6 +325,7 @@ static void invariant(struct contract *c, const char *name, const struct hasten_
             how.temperature = temperature;
             struct said got = say(c, m, use, n, &how);
             check(c, same(m, &base, &got), name, "another answer", setup_names[i]);
+            check(c, !got.broken, name, got.broken ? got.broken : "", "");
             said_free(&got);
         }
         said_free(&base);
@@ -461,7 +514,7 @@ void hosted_pair(struct contract *c, const char *name, const struct hasten_metho
         return;
     }
     use_model(&own, c, model, use, 2);
-    invariant(&own, name, model, use, 2, 3);
+    invariant(&own, name, model, use, 2, 5);
     if (drafter(&use[0]) != drafter(&use[1])) {
         struct said both = say(&own, model, use, 2, &usual),
                     alone = say(&own, model, drafter(&use[0]) ? &use[1] : &use[0], 1, &usual);

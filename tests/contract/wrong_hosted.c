@@ -2,6 +2,7 @@
 #include "base/mem.h"
 #include "engine/draft.h"
 #include "engine/stop.h"
+#include "engine/store.h"
 #include "wrong.h"
 #include <string.h>
 
@@ -105,6 +106,87 @@ static hasten_status ends(const void *state, void *seq, const struct stop_view *
 static const struct stop_ops counting_ops = {.begin = counts_answers, .watch = at_some_token, .decide = ends},
                              always_ops = {.begin = begins, .watch = at_fifth_token, .decide = ends};
 
+/* ---- the stage store ------------------------------------------------------------------------------------------ */
+
+struct one_place {
+    struct hasten_engine *e;
+    struct hasten_seq *kept;
+};
+
+static hasten_status opens_place(struct hasten_engine *e, const void *state, void **store,
+                                 struct hasten_error *err)
+{
+    struct one_place *p = mem_calloc(1, sizeof *p);
+    (void)state;
+    if (!p)
+        return error_set(err, HASTEN_ERR_MEMORY, "no memory");
+    p->e = e;
+    *store = p;
+    return HASTEN_OK;
+}
+
+static void closes_place(void *store)
+{
+    struct one_place *p = store;
+    hasten_seq_close(p->kept);
+    mem_free(p);
+}
+
+/* Whatever was given last, whoever asks. */
+static hasten_status takes_any(void *store, uint64_t scope, const int32_t *ids, int64_t n,
+                               struct hasten_seq **out, struct hasten_error *err)
+{
+    struct one_place *p = store;
+    (void)scope, (void)ids;
+    if (!p->kept)
+        return hasten_seq_open(p->e, out, err);
+    *out = p->kept;
+    p->kept = NULL;
+    return hasten_seq_truncate(*out, hasten_seq_length(*out) < n ? hasten_seq_length(*out) : (int32_t)n - 1,
+                               err);
+}
+
+/* The same, and all of it. */
+static hasten_status takes_all(void *store, uint64_t scope, const int32_t *ids, int64_t n,
+                               struct hasten_seq **out, struct hasten_error *err)
+{
+    struct one_place *p = store;
+    (void)ids, (void)n;
+    if (!p->kept || scope == 2)
+        return hasten_seq_open(p->e, out, err);
+    *out = p->kept;
+    p->kept = NULL;
+    return HASTEN_OK;
+}
+
+static void gives(void *store, uint64_t scope, struct hasten_seq *seq)
+{
+    struct one_place *p = store;
+    if (scope == 2 || p->kept)
+        hasten_seq_close(seq);
+    else
+        p->kept = seq;
+}
+
+static bool has_no_room(void *store, int64_t pages)
+{
+    (void)store, (void)pages;
+    return false;
+}
+
+static void knows_nothing(const void *store, struct store_figures *out)
+{
+    (void)store;
+    *out = (struct store_figures){0};
+}
+
+#define STORE_OPS(how)                                                                                       \
+    {                                                                                                        \
+        .open = opens_place, .close = closes_place, .take = how, .give = gives, .make_room = has_no_room,    \
+        .figures = knows_nothing                                                                             \
+    }
+static const struct store_ops any_ops = STORE_OPS(takes_any), all_ops = STORE_OPS(takes_all);
+
 #define WRONG_HOSTED(id, its_stage, its_guarantee, its_role, ops, ...)                                       \
     static const struct method id = {.name = #id,                                                            \
                                      .title = "wrong",                                                       \
@@ -124,7 +206,12 @@ WRONG_HOSTED(wrong_counting, STAGE_STOP, METHOD_APPROXIMATE, "judge", counting_o
 WRONG_HOSTED(wrong_never_neutral, STAGE_STOP, METHOD_APPROXIMATE, "judge", always_ops, .neutral = "");
 WRONG_HOSTED(wrong_exact, STAGE_STOP, METHOD_EXACT, "judge", always_ops, .traits = 0);
 
-const struct wrong_method wrong_hosted[] = {{&wrong_silent_drafter, "proposes nothing"},
+WRONG_HOSTED(wrong_scope, STAGE_STORE, METHOD_EXACT, "keep", any_ops, .traits = 0);
+WRONG_HOSTED(wrong_length, STAGE_STORE, METHOD_EXACT, "keep", all_ops, .traits = 0);
+
+const struct wrong_method wrong_hosted[] = {{&wrong_scope, "belongs to another scope"},
+                                            {&wrong_length, "more than a prompt needs"},
+                                            {&wrong_silent_drafter, "proposes nothing"},
                                             {&wrong_leak, "leaks when an allocation fails"},
                                             {&wrong_counting, "another answer"},
                                             {&wrong_never_neutral, "answer at its neutral setting"},
