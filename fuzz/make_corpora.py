@@ -229,6 +229,17 @@ def snapshots(make_snapshot, work):
     return out
 
 
+def workloads():
+    item = "%% item a edit tune 5\n%% user\nx\n"
+    return {"good": "note\n\n" + item + "%% item b fresh held 7\n%% system\nBe brief.\n\n%% user\n%% book 10 40\nWho?\n%% assistant\nShe.\n%% user\nWhy?\n",
+            "crlf": item.replace("\n", "\r\n"), "twice": item + item, "empty": "", "no-text": "%% item a edit tune 5\n%% user\n \n",
+            "no-question": item + "%% assistant\ny\n", "before": "%% user\nx\n", "text-before": "%% item a edit tune 5\nx\n",
+            "bad-item": "%% item a edit often 5\n", "bad-number": "%% item a edit tune 0\n", "bad-mark": item + "%% tool\nz\n",
+            "bad-book": "%% item a edit tune 5\n%% user\n%% book 1 99999999\n", "no-book": "%% book 1 2\n",
+            "many": "".join(f"%% item i{i} all held 1\n%% user\nx\n" for i in range(257)),
+            "messages": "%% item a all held 1\n" + "%% user\nx\n" * 65, "no-end": item.rstrip("\n")}
+
+
 def main():
     make_tiny, make_lora, make_snapshot, corpus = sys.argv[1], sys.argv[2], sys.argv[3], pathlib.Path(sys.argv[4])
     data = lambda v: v if isinstance(v, bytes) else v.encode()
@@ -240,7 +251,7 @@ def main():
             "pretokenizer": {f"{p}-{i}": p + "\0" + c for p in PRETOKENIZERS for i, c in enumerate(CUTS)} | {"unknown": "none\0text"},
             "stream": streams(), "source": {f"{i:02d}": s for i, s in enumerate(SOURCES)}, "imatrix": imatrices(), "folder": folders(),
             "sampler": samplers(), "model": models(make_tiny, work), "lora": loras(make_tiny, make_lora, work),
-            "snapshot": snapshots(make_snapshot, work),
+            "snapshot": snapshots(make_snapshot, work), "workload": workloads(),
         }
     for target, files in targets.items():
         folder = corpus / target

@@ -74,12 +74,14 @@ void receipt_line(const json_t *r, struct buf *out)
 {
     const char *model = json_string_value(json_object_get(r, "model")),
                *method = json_string_value(json_object_get(r, "method")),
-               *date = json_string_value(json_object_get(r, "date"));
+               *date = json_string_value(json_object_get(r, "date")),
+               *workload = json_string_value(json_object_get(json_object_get(r, "workload"), "name"));
     const char *knobs = method ? strchr(method, ' ') : NULL;
-    buf_printf(out, "  %-12s %-36s decode %.2f x (%.2f to %.2f)  KL %.4f  top-1 %.1f %%  %s\n",
-               model ? model : "?", knobs ? knobs + 1 : "?",
-               number_at(r, "gain", "decode", "ratio", "median"),
-               number_at(r, "gain", "decode", "ratio", "lo"), number_at(r, "gain", "decode", "ratio", "hi"),
+    const char *phase = json_object_get(json_object_get(r, "gain"), "decode") ? "decode" : "answer";
+    buf_printf(out, "  %-12s %-36s %s%s%s %.2f x (%.2f to %.2f)  KL %.4f  top-1 %.1f %%  %s\n",
+               model ? model : "?", knobs ? knobs + 1 : "?", workload ? workload : "", workload ? ": " : "",
+               phase, number_at(r, "gain", phase, "ratio", "median"),
+               number_at(r, "gain", phase, "ratio", "lo"), number_at(r, "gain", phase, "ratio", "hi"),
                number_at(r, "damage", "kl", "value", NULL),
                100 * number_at(r, "damage", "top1_agreement", "value", NULL), date ? date : "");
 }
