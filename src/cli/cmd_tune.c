@@ -49,7 +49,8 @@ struct tune_run_state {
     struct adapters adapters;
     struct tune_bench bench;
     struct tune_search search;
-    int32_t n_measured; /* steps of the search that were begun */
+    struct buf doing;  /* what the search is at */
+    int64_t n_answers; /* timed so far */
     uint64_t t0;
     struct buf profile, receipt; /* paths */
     char sha256[65];
@@ -57,17 +58,27 @@ struct tune_run_state {
 
 /* ---- the search ----------------------------------------------------------------------------------------------- */
 
+/* Of as many answers as the budget has room for at the rate so far. */
+static void show_answers(void *ctx, int32_t n)
+{
+    struct tune_run_state *r = ctx;
+    const double spent = (double)(clock_now_ns() - r->t0) * 1e-9, budget = (double)r->a->budget_ms * 1e-3;
+    r->n_answers += n;
+    const double total = spent > 0 ? (double)r->n_answers * budget / spent : 0;
+    ui_progress(&r->a->ui, r->doing.data ? r->doing.data : "tune", (uint64_t)r->n_answers,
+                total > (double)r->n_answers ? (uint64_t)total : (uint64_t)r->n_answers, "answers", r->t0);
+}
+
 static void show_progress(void *ctx, const struct tune_candidate *c, const char *what)
 {
     struct tune_run_state *r = ctx;
-    struct buf name = {0};
-    const uint64_t now = clock_now_ns(), spent = (now - r->t0) / 1000000000u;
-    tune_describe(c, &name);
+    const uint64_t spent = (clock_now_ns() - r->t0) / 1000000000u;
+    buf_clear(&r->doing);
+    buf_printf(&r->doing, "%s ", what);
+    tune_describe(c, &r->doing);
     ui_progress_end(&r->a->ui);
-    ui_detail(&r->a->ui, "%4llu s  %s %s", (unsigned long long)spent, what, name.data ? name.data : "");
-    r->n_measured++;
-    ui_progress(&r->a->ui, what, spent, r->a->budget_ms / 1000, "s", r->t0);
-    buf_free(&name);
+    ui_detail(&r->a->ui, "%4llu s  %s", (unsigned long long)spent, r->doing.data ? r->doing.data : what);
+    show_answers(r, 0);
 }
 
 static hasten_status read_workload(struct tune_run_state *r, struct hasten_error *err)
@@ -118,6 +129,7 @@ static hasten_status search(struct tune_run_state *r, const struct hasten_engine
                                    .held = &r->held,
                                    .cancel = interrupt_arm(),
                                    .progress = show_progress,
+                                   .answered = show_answers,
                                    .progress_ctx = r};
     hasten_status st = tune_candidates(&r->search, s->n_threads, max_kl, err);
     int32_t n = 0;
@@ -496,6 +508,7 @@ static void close_state(struct tune_run_state *r)
     model_text_close(&r->text);
     hasten_model_close(r->model);
     buf_free(&r->path);
+    buf_free(&r->doing);
     buf_free(&r->profile);
     buf_free(&r->receipt);
 }

@@ -92,6 +92,8 @@ static hasten_status measure(void *ctx, const struct tune_candidate *c, bool hel
         const struct answers_item item = item_of(b, held, first + i);
         const int32_t turn = (first + i) / (held ? b->held->n : b->tune->n);
         st = answers_pair(&b->plain, &with, &item, (turn + i) % 2, NULL, b->cancel, &out[i], err);
+        if (b->answered)
+            b->answered(b->progress_ctx, 4);
     }
     answers_close(&with);
     hasten_engine_close(e);

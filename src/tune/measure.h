@@ -13,6 +13,7 @@ struct tune_bench {
     uint64_t late_ns; /* clock_now_ns() from which on nothing new is tried; 0: never */
     uint64_t end_ns;  /* when all should be over: held-out answers are bounded to fit; 0: they are not */
     void (*progress)(void *ctx, const struct tune_candidate *c, const char *what);
+    void (*answered)(void *ctx, int32_t n); /* NULL, or told that n more answers were timed */
     void *progress_ctx;
     /* its own */
     struct hasten_engine *engine; /* the plain one */

@@ -121,7 +121,9 @@ static void halve(const struct search *x, int32_t keep)
         if (c->gain.answer.value < 1 && (c->gain.n < 2 || c->gain.answer.hi < 1))
             reject(c, "slower: %.3f x plain on %d prompts", c->gain.answer.value, (int)c->gain.n);
         else if (!taken[i])
-            reject(c, "others gain more: %.3f x plain on %d prompts", c->gain.answer.value, (int)c->gain.n);
+            reject(c, "%s: %.3f x plain on %d prompts",
+                   c->gain.answer.value < 1 ? "no gain" : "others gain more", c->gain.answer.value,
+                   (int)c->gain.n);
     }
 }
 
