@@ -72,6 +72,20 @@ void store_give(struct store *s, uint64_t scope, struct hasten_seq *seq)
         hasten_seq_close(seq);
 }
 
+void store_share(struct store *s, uint64_t scope, struct hasten_seq *seq)
+{
+    struct hasten_seq *copy = NULL, *empty = NULL;
+    if (!s->ops || seq->length == 0)
+        return;
+    hasten_status st = hasten_seq_fork(seq, seq->length, &copy, NULL);
+    if (st == HASTEN_ERR_FULL && !s->ops->take(s->kept, scope, seq->tokens, 1, &empty, NULL)) {
+        hasten_seq_close(empty); /* whose place the store has just given up */
+        st = hasten_seq_fork(seq, seq->length, &copy, NULL);
+    }
+    if (!st)
+        s->ops->give(s->kept, scope, copy);
+}
+
 bool store_make_room(struct store *s, int64_t pages)
 {
     if (!s)

@@ -59,6 +59,9 @@ void store_close(struct store *s); /* what it kept is closed; NULL is fine */
 hasten_status store_take(struct store *s, uint64_t scope, const int32_t *ids, int64_t n,
                          struct hasten_seq **out, struct hasten_error *err);
 void store_give(struct store *s, uint64_t scope, struct hasten_seq *seq); /* NULL is fine */
+/* A sequence that is in use, behind its prompt say, is kept too, as it is now: others may begin with it at once. It stays
+ * the caller's; from now on it shares its pages. */
+void store_share(struct store *s, uint64_t scope, struct hasten_seq *seq);
 bool store_make_room(struct store *s, int64_t pages); /* true at once where they are; NULL: false */
 void store_figures(const struct store *s, struct store_figures *out);
 bool store_keeps(const struct store *s); /* is there a method? */
