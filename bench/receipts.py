@@ -26,7 +26,8 @@ FOLDER = os.path.join(ROOT, "docs", "receipts")
 METHODS = ["attend oracle:budget=256", "attend quest:budget=256", "attend moba:budget=256", "attend window:recent=252,phase=decode",
            "attend random:budget=256", "cache h2o:keep=256,recent=128", "cache snapkv:keep=256", "cache keydiff:keep=256",
            "cache stream:keep=256", "cache random:keep=256", "depth drop:layers=last", "depth exit:theta=0.9,at=0.75",
-           "weights requant:type=q4_0,tensors=ffn", "weights requant:type=q8_0,tensors=ffn"]
+           "weights requant:type=q4_0,tensors=ffn", "weights requant:type=q8_0,tensors=ffn",
+           "weights head:first=16384", "cache q8", "cache q4", "depth drop_oracle:n=2"]
 # Methods of the loop of an answer: stage, spec, and the workload (with its half) whose answers are timed.
 ANSWERS = [("draft lookup:gamma=10", "code", "edit"), ("draft lookup:gamma=10", "code", "fresh"), ("draft lookup:gamma=10", "chat", None),
            ("draft lookup:gamma=10", "rag", None), ("draft lookup:gamma=10", "agent", None), ("draft adversary:gamma=4", "code", "fresh")]

@@ -141,7 +141,8 @@ enum hasten_kv_type {
     HASTEN_KV_F16,
     HASTEN_KV_F32,
     HASTEN_KV_BF16,
-    HASTEN_KV_Q8 /* int8 with scales: half the bytes of f16, and the fastest at depth */
+    HASTEN_KV_Q8, /* int8 with scales: half the bytes of f16, and the fastest at depth */
+    HASTEN_KV_Q4  /* four bits with scales: a little more than half of that again, and the most damage */
 };
 
 struct hasten_engine_settings {
@@ -231,10 +232,25 @@ hasten_status hasten_seq_load(struct hasten_engine *e, const char *path, struct 
 
 struct hasten_item {
     struct hasten_seq *seq;
-    const int32_t *tokens; /* appended at positions length .. length + n - 1 */
+    const int32_t *tokens; /* appended at positions length .. length + n - 1; NULL with embd */
     int32_t n;
     int32_t want_from; /* logits for rows want_from .. n - 1 of this item (n: none; n - 1: the last) */
+    /* NULL, or which logits of these rows are wanted: bit id % 64 of word id / 64, [n_vocab / 64 rounded up]; all others
+     * are -INFINITY. Few of them take less time. Read during the step. */
+    const uint64_t *mask;
+    /* NULL, or soft input: vectors in place of tokens, [n × n_embd], as the first layer reads them (hasten_token_rows).
+     * Read during the step. Not with encoders, scripted models, LongRoPE, nor methods that take entries out of the cache
+     * (HASTEN_ERR_UNSUPPORTED), which may have to compute a prompt again from its tokens. */
+    const float *embd;
 };
+
+/* Soft input in hasten_seq_tokens: a negative number made of the row's bits, so that rows that differ hardly ever have
+ * the same (31 bits of a hash). */
+int32_t hasten_soft_tag(const float *row, int32_t n_embd);
+/* What the first layer reads for ids[n]: out [n × n_embd]. As soft input they give the bits of the ids.
+ * HASTEN_ERR_USAGE for an id that is none; HASTEN_ERR_UNSUPPORTED for encoders and scripted models. */
+hasten_status hasten_token_rows(const struct hasten_model *m, const int32_t *ids, int32_t n, float *out,
+                                struct hasten_error *err);
 
 /* Receives logits, at most n_logits rows at a time, in item order, then row order: logits[n_rows][n_vocab].
  * rows[i] = (item index, row within the item). Valid during the call only. Non-zero stops the step's

@@ -292,7 +292,8 @@ static hasten_status time_attention(struct bench_data *d, const struct kernels *
         out->gbs = (double)a.pages * (double)a.page_bytes / t * 1e-9;
         out->gops = 4.0 * (double)(head * ATTN_TILE * n_q * a.pages) / t * 1e-9;
         out->bus_share = share(out->gbs, l->read_all);
-        out->peak_share = share(out->gops, rep == KV_Q8 ? l->peak[PEAK_INT8].all : bench_limits_half(l));
+        out->peak_share =
+            share(out->gops, rep == KV_Q8 || rep == KV_Q4 ? l->peak[PEAK_INT8].all : bench_limits_half(l));
     } else {
         st = error_set(err, HASTEN_ERR_MEMORY, "timing kernels: out of memory");
     }
@@ -471,7 +472,7 @@ static hasten_status time_type(struct bench_data *d, const struct quant_type *ty
 static hasten_status time_attentions(struct bench_data *d, const struct kernels *set, bool *stop,
                                      struct hasten_error *err)
 {
-    static const char *const names[KV_REPS] = {"f16", "f32", "bf16", "q8"}; /* by enum kv_rep */
+    static const char *const names[KV_REPS] = {"f16", "f32", "bf16", "q8", "q4"}; /* by enum kv_rep */
     static const int64_t shapes[][2] = {{64, 7}, {64, 56}, {128, 6}, {128, 48}, {256, 4}, {256, 32}};
     hasten_status st = HASTEN_OK;
     for (size_t r = 0; r < KV_REPS; r++)

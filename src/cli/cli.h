@@ -138,6 +138,7 @@ int cmd_check(const struct command *c, int argc, char **argv);
 int cmd_template(const struct command *c, int argc, char **argv);
 int cmd_info(const struct command *c, int argc, char **argv);
 int cmd_eval(const struct command *c, int argc, char **argv);
+int cmd_decide(const struct command *c, int argc, char **argv);
 int cmd_embed(const struct command *c, int argc, char **argv);
 int cmd_bench(const struct command *c, int argc, char **argv);
 int cmd_quantize(const struct command *c, int argc, char **argv);

@@ -81,7 +81,9 @@ static const char *not_taken(const struct option_group *g, const char *takes)
 /* Is there a method of the loop of an answer? Then answers are measured. */
 static bool answers(const struct bench_args *a)
 {
-    return a->model.methods.spec[STAGE_DRAFT].n > 0 || a->model.methods.spec[STAGE_STOP].n > 0;
+    const struct option_list *spec = a->model.methods.spec;
+    return spec[STAGE_DRAFT].n > 0 || spec[STAGE_STOP].n > 0 || spec[STAGE_CONTEXT].n > 0 ||
+           spec[STAGE_MODALITY].n > 0;
 }
 
 /* The same with --serve, where the model is the server's. */
@@ -113,6 +115,8 @@ static int refuse_idle(const struct command *c, const struct bench_args *a, cons
         return cli_usage(c, "--%s without --serve (it says how to load a server)", idle);
     if (a->breakdown && answers(a))
         return cli_usage(c, "--breakdown with --draft or --stop-when (it books steps, not answers)");
+    if (a->model.methods.spec[STAGE_SAMPLE].n > 0)
+        return cli_usage(c, "--sample: unsupported (answers are measured without a grammar)");
     if (!a->kernels && option_on_line(own, "type"))
         return cli_usage(c, "--type without --kernels (it chooses among their formats)");
     if (!a->workload && (option_on_line(own, "half") || option_on_line(own, "part")))

@@ -139,8 +139,11 @@ static int run_mode(const struct command *c, struct eval_args *a, const struct o
         return cli_usage(c, "nothing to evaluate (expected --ppl FILE, --ids FILE or --task NAME)");
     if (a->task && (a->logits || a->damage || a->against))
         return cli_usage(c, "--task with --%s (expected --ppl for that)", a->logits ? "logits" : "damage");
-    for (int i = 0; i < 2 && !a->task; i++) { /* they change no logits of a given text */
-        const enum method_stage stage = i ? STAGE_STOP : STAGE_DRAFT;
+    static const enum method_stage answers[] = {STAGE_DRAFT, STAGE_STOP, STAGE_CONTEXT, STAGE_MODALITY};
+    if (a->model.methods.spec[STAGE_SAMPLE].n)
+        return cli_usage(c, "--sample: unsupported (tasks say what may be answered)");
+    for (int i = 0; i < 4 && !a->task; i++) { /* they change no logits of a given text */
+        const enum method_stage stage = answers[i];
         if (option_on_line(&groups[GROUP_METHODS], method_stage_option(stage)))
             return cli_usage(c, "--%s without --task (there are answers in tasks alone)",
                              method_stage_option(stage));

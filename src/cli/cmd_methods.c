@@ -112,8 +112,9 @@ static void put_page(const struct method *m, bool markdown, struct buf *out)
         if (m->traits & traits[i].bit)
             buf_printf(out, "%s%s.\n", item, traits[i].text);
     for (int32_t i = 0; i < m->n_conflicts; i++)
-        buf_printf(out, "%sNot with --%s%s%s: %s.\n", item, method_stage_option(m->conflicts[i].stage),
+        buf_printf(out, "%sNot with --%s%s%s%s%s: %s.\n", item, method_stage_option(m->conflicts[i].stage),
                    m->conflicts[i].name ? " " : "", m->conflicts[i].name ? m->conflicts[i].name : "",
+                   m->conflicts[i].role ? " of role " : "", m->conflicts[i].role ? m->conflicts[i].role : "",
                    m->conflicts[i].why);
     put_knobs(m, markdown, out);
     if (m->text)

@@ -210,7 +210,7 @@ static int run(struct run_args *a, struct option_group *groups, const struct opt
     if (!st)
         st = check_use(a, groups, !text && !a->turns, &err);
     if (!st)
-        st = sampling_take_grammar(&a->sample, &law, &err);
+        st = sampling_take_grammar(&a->sample, &a->model.methods, &law, &err);
     if (!st)
         st = session_open(model, &a->model, &settings, &a->ui, &s, &err);
     if (!st)

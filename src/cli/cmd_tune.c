@@ -225,7 +225,7 @@ static hasten_status write_whole(const char *path, const struct buf *text, struc
 
 static const char *kv_name(int32_t type)
 {
-    static const char *const names[] = {"f16", "f32", "bf16", "q8"};
+    static const char *const names[] = {"f16", "f32", "bf16", "q8", "q4"};
     return names[type];
 }
 

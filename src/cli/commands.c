@@ -49,6 +49,12 @@ static const struct command commands[] = {
      "one's). A text longer than the model reads is an error. With --json each line is an object: index, tokens,\n"
      "embedding.\n",
      cmd_embed, NULL},
+    {"decide", "MODEL --menu FILE [-p TEXT | -f FILE | < FILE] [--margin X]",
+     "which of several texts fits a text, without generating",
+     "The menu is a JSON array of texts, or a text on each line. One JSON object: the best candidate, each one's score\n"
+     "and share, and `certain`: whether the best is --margin above the next; exit status 1 when it is not. A scorer is a\n"
+     "method of the stage decide (hasten methods pool): scores say what texts are about, not what follows from rules.\n",
+     cmd_decide, NULL},
     {"bench",
      "MODEL [-p N] [-n N] [-d N] [-r N] [--batch B,...] [--breakdown] | MODEL --workload NAME | --roofline | --kernels | "
      "--serve URL",

@@ -41,7 +41,7 @@ static void plain_settings(const struct hasten_engine_settings *variant, struct 
 
 static const char *kv_name(enum hasten_kv_type type)
 {
-    static const char *const names[] = {"f16", "f32", "bf16", "q8"};
+    static const char *const names[] = {"f16", "f32", "bf16", "q8", "q4"};
     return names[type];
 }
 

@@ -2,6 +2,7 @@
  * and JSON. */
 #include "cli/generate.h"
 #include "base/clock.h"
+#include "engine/engine.h"
 #include <jansson.h>
 #include <math.h>
 
@@ -110,11 +111,15 @@ json_t *answer_json(const struct session *s, const struct sampling *law, const s
                                 (int)a->predicted_n, "predicted_ms", a->predicted_ms, "cached_n",
                                 (int)a->cached_n, "passes", (int)a->passes, "drafted_n", (int)a->drafted_n,
                                 "accepted_n", (int)a->accepted_n, "injected_n", (int)a->injected_n);
+    if (a->dropped_n)
+        json_put(&timings, "dropped_n", json_integer(a->dropped_n));
     json_t *v =
         json_pack("{s:o, s:o, s:s, s:I, s:o}", "text",
                   json_bytes(a->text.data ? a->text.data : "", a->text.len), "tokens", ids, "finish_reason",
                   names[a->finish], "seed", (json_int_t)law->settings.seed, "timings", timings);
     json_put(&v, "methods", methods_json(&s->settings));
+    if (s->engine->methods.heading.use) /* what probabilities are among */
+        json_put(&v, "head_tokens", json_integer(s->engine->methods.heading.n));
     if (law->logprobs)
         json_put(&v, "logprobs", logprobs_json(s, law, a));
     return v;

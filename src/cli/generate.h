@@ -20,8 +20,8 @@ void sample_args_init(struct sample_args *a);
 struct option_group sample_group(struct sample_args *a);
 
 /* Compiles the grammar that the options name, before a model is opened: out->grammar. */
-hasten_status sampling_take_grammar(const struct sample_args *a, struct sampling *out,
-                                    struct hasten_error *err);
+hasten_status sampling_take_grammar(const struct sample_args *a, const struct method_args *methods,
+                                    struct sampling *out, struct hasten_error *err);
 /* The law for one run: options, else the file's general.sampling.*, else the defaults; bias with the end
  * tokens forbidden by --ignore-eos; a seed from the system when none was given. Zero-initialise *out. */
 hasten_status sampling_open(const struct sample_args *a, const struct option_group *g,

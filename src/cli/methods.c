@@ -10,17 +10,20 @@
             0, NULL, "NAME[:KNOB=V,...]", help                                                               \
     }
 
-#define N_ANSWERS 3
+#define N_ANSWERS 6
 static const struct option_def method_defs[] = {
     STAGE_OPTION("weights", STAGE_WEIGHTS, "what matrices are made of: requant:type=q4_0,tensors=ffn"),
     STAGE_OPTION("depth", STAGE_DEPTH, "which layers a row runs through: drop:layers=10-13"),
-    STAGE_OPTION("cache", STAGE_CACHE, "what the cache keeps: keydiff:keep=0.5"),
+    STAGE_OPTION("cache", STAGE_CACHE, "what the cache keeps: keydiff:keep=0.5; in which form: q8"),
     STAGE_OPTION("attend", STAGE_ATTEND,
                  "what of the cache a query reads: quest:budget=0.125 (hasten methods)"),
     STAGE_OPTION("store", STAGE_STORE,
                  "what is kept of sequences that are not in use: apc (regenerated, edited turns)"),
+    STAGE_OPTION("context", STAGE_CONTEXT, "what of the prompt is read: selective:ratio=0.5"),
     STAGE_OPTION("draft", STAGE_DRAFT, "who proposes tokens that one pass then checks: lookup:gamma=10"),
     STAGE_OPTION("stop-when", STAGE_STOP, "when it is enough, beside --stop: budget:max=512"),
+    STAGE_OPTION("sample", STAGE_SAMPLE, "which tokens may be chosen: gbnf:file=F, as --grammar F"),
+    STAGE_OPTION("modality", STAGE_MODALITY, "what is read before the prompt: raw:file=VECTORS"),
 };
 
 struct option_group methods_group(struct method_args *args, bool answers)

@@ -1,5 +1,5 @@
-/* The options that choose methods, repeated to stack: --weights, --depth, --attend, --cache of what any step does; --draft
- * and --stop-when where answers are made. */
+/* The options that choose methods, repeated to stack: --weights, --depth, --attend, --cache of what any step does;
+ * --context, --draft, --stop-when, --sample and --modality where answers are made. */
 #ifndef HASTEN_CLI_METHODS_H
 #define HASTEN_CLI_METHODS_H
 #include "cli/cli.h"

@@ -4,6 +4,7 @@
 #include "base/limits.h"
 #include "base/rng.h"
 #include "cli/generate.h"
+#include "engine/sample.h"
 #include "sample/json_schema.h"
 #include "sample/of_file.h"
 #include "sample/regex.h"
@@ -303,9 +304,35 @@ static hasten_status take_regex(const struct sample_args *a, struct sampling *ou
     return st;
 }
 
-hasten_status sampling_take_grammar(const struct sample_args *a, struct sampling *out,
-                                    struct hasten_error *err)
+/* --sample gbnf. */
+static hasten_status take_method(const struct sample_args *a, const char *spec, struct sampling *out,
+                                 struct hasten_error *err)
 {
+    struct method_use u;
+    struct sample_grammar g;
+    hasten_status st = method_parse(STAGE_SAMPLE, spec, &u, err);
+    if (st)
+        return st;
+    ((const struct sample_ops *)u.m->hosted)->grammar(u.knobs, &g);
+    if (a->grammar || a->grammar_text || a->json_schema || a->json_schema_text || a->regex)
+        st = error_set(err, HASTEN_ERR_USAGE,
+                       "options --sample %s and another grammar (expected one of them)", u.m->name);
+    else if (!g.file)
+        st = error_set(err, HASTEN_ERR_USAGE, "--sample %s:file: found none (expected a grammar's file)",
+                       u.m->name);
+    else
+        st = grammar_open_file(g.file, &out->grammar, err);
+    out->full_head = g.full_head;
+    out->scan = g.scan;
+    method_use_close(&u);
+    return st;
+}
+
+hasten_status sampling_take_grammar(const struct sample_args *a, const struct method_args *methods,
+                                    struct sampling *out, struct hasten_error *err)
+{
+    if (methods->spec[STAGE_SAMPLE].n == 1) /* several are refused by the engine */
+        return take_method(a, methods->spec[STAGE_SAMPLE].items[0], out, err);
     if (a->json_schema || a->json_schema_text)
         return take_schema(a, out, err);
     if (a->regex)
@@ -327,7 +354,8 @@ static hasten_status open_masks(const struct sample_args *a, const struct sessio
     const int32_t n_vocab = hasten_model_n_vocab(s->model);
     hasten_status st = token_trie_open(s->vocab, n_vocab, &out->trie, err);
     if (!st)
-        st = grammar_masks_open(out->grammar, out->trie, GRAMMAR_TRIE, a->ignore_eos, &out->masks, err);
+        st = grammar_masks_open(out->grammar, out->trie, out->scan ? GRAMMAR_SCAN : GRAMMAR_TRIE,
+                                a->ignore_eos, &out->masks, err);
     if (!st) {
         out->mask = mem_array((size_t)grammar_masks_n_words(out->masks), sizeof *out->mask);
         if (!out->mask)

@@ -3,17 +3,20 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/pool.h"
+#include "engine/method_set.h"
 #include "model/script.h"
 #include "model/source.h"
 #include <jansson.h>
 #include <time.h>
 
 /* In the order of enum hasten_kv_type, then synonyms. */
-#define CACHE_TYPES "f16|f32|bf16|q8|q8_0"
+#define CACHE_TYPES "f16|f32|bf16|q8|q4|q8_0|q4_0"
 
 static enum hasten_kv_type cache_type(int choice)
 {
-    return choice > HASTEN_KV_Q8 ? HASTEN_KV_Q8 : (enum hasten_kv_type)choice;
+    return choice <= HASTEN_KV_Q4       ? (enum hasten_kv_type)choice
+           : choice == HASTEN_KV_Q4 + 1 ? HASTEN_KV_Q8
+                                        : HASTEN_KV_Q4;
 }
 
 static const struct option_def model_defs[] = {
@@ -30,7 +33,7 @@ static const struct option_def model_defs[] = {
     {"in-place", NULL, OPT_FLAG, offsetof(struct model_args, in_place), 0, 0, NULL, NULL,
      "read weights from the mapped file, never packed into memory of the process: the same bits, slower decode"},
     {"cache-type", "ctk cache-type-k", OPT_CHOICE, offsetof(struct model_args, cache_type), 0, 0, NULL,
-     CACHE_TYPES, "how keys and values are kept; q8_0 is q8 [f16; f32 with --reference]"},
+     CACHE_TYPES, "how keys and values are kept; q8_0 is q8, q4_0 is q4 [f16; f32 with --reference]"},
     {"cache-type-v", "ctv", OPT_CHOICE, offsetof(struct model_args, cache_type_v), 0, 0, NULL, CACHE_TYPES,
      "the same for values; must equal -ctk today"},
     {"mlock", NULL, OPT_FLAG, offsetof(struct model_args, mlock), 0, 0, NULL, NULL,
@@ -98,6 +101,17 @@ hasten_status model_settings(struct model_args *args, const struct option_group 
             err, HASTEN_ERR_USAGE,
             "options -ctk and -ctv: keys and values of different types are unsupported (expected "
             "the same type for both)");
+    /* What --cache says alone: -ctk may only repeat it, what nobody said yields. */
+    struct hasten_engine_settings unsaid = *s;
+    enum hasten_kv_type type;
+    unsaid.kv_type = HASTEN_KV_F16;
+    if (methods_settings(&args->methods, &unsaid, err) || method_kv_type(&unsaid, &type, err))
+        return err->status;
+    if (type != HASTEN_KV_F16 && !k && !v)
+        s->kv_type = HASTEN_KV_F16; /* also with --reference */
+    if (type != HASTEN_KV_F16 && (k || v) && s->kv_type == HASTEN_KV_F16)
+        return error_set(err, HASTEN_ERR_USAGE,
+                         "options -ctk f16 and --cache: another representation (expected one of the two)");
     return methods_settings(&args->methods, s, err);
 }
 

@@ -42,7 +42,7 @@ static bool exit_leaves(const void *state, const float *logits, int32_t n_vocab)
 static const struct depth_ops exit_ops = {.looks = exit_looks, .leaves = exit_leaves};
 
 static const struct method_conflict exit_conflicts[] = {
-    {STAGE_CACHE, NULL, "rows that leave have no queries in the layers they miss"},
+    {STAGE_CACHE, NULL, "rows that leave have no queries in the layers they miss", "score"},
 };
 
 const struct method method_exit = {

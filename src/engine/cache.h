@@ -1,4 +1,5 @@
-/* The stage cache: what the cache keeps. At lengths that the method names (cache_ops.next) the driver (cache.c) asks for
+/* The stage cache: what the cache keeps, and in which form. A method either says how keys and values are represented
+ * (role "represent"), or which are kept, and then: at lengths that the method names (cache_ops.next) the driver (cache.c) asks for
  * a score of every entry of every layer and KV head, keeps the best of them beside the pinned ones, and moves what is
  * kept together, so that pages become free. Positions never change: keys stay rotated as they were. Layers with a
  * sliding window are left alone.
@@ -21,6 +22,10 @@ struct cache_lane {
 };
 
 struct cache_ops {
+    /* The representation it stands for; all else is NULL then. */
+    bool represents;
+    enum hasten_kv_type kv_type;
+
     /* The length above `length` at which the method acts next, INT32_MAX: never. n_prompt: announced, or -1. */
     int32_t (*next)(const void *state, int32_t length, int32_t n_prompt);
     /* Queries of each layer that score wants to see. NULL: none. */

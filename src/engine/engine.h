@@ -24,7 +24,7 @@ struct hasten_seq {
     struct hasten_engine *engine;
     bool open;
     int32_t length;
-    int32_t *tokens; /* [n_ctx] */
+    int32_t *tokens; /* [n_ctx] negative: the tag of soft input */
     struct kv_seq kv;
     /* LongRoPE rotates by one list of frequencies in sequences up to model_desc.rope_switch positions, by another in
      * longer ones. What the pages hold: the first n_kv positions (all but after a cancelled step), rotated by
@@ -37,7 +37,19 @@ struct hasten_seq {
     /* of the step in progress */
     struct stretch todo[2];
     int32_t n_todo, old_length, wanted_from, reached;
+    const float *embd;    /* of the item (hasten_item): rows from position old_length on */
+    const uint64_t *mask; /* the same */
 };
+
+/* Whether a position of s holds soft input: nothing can compute it again, and its tag is a hash of 31 bits, too few for
+ * what outlives a process or is shared beyond one. */
+static inline bool seq_is_soft(const struct hasten_seq *s)
+{
+    for (int32_t i = 0; i < s->length; i++)
+        if (s->tokens[i] < 0)
+            return true;
+    return false;
+}
 
 /* A run of rows of one sequence within a pass, at most ATTN_BLOCK_ROWS of them: the unit of attention. */
 struct row_block {
@@ -91,6 +103,7 @@ struct buffers {
     uint8_t *hidden;  /* input of w_down in its form, made by linear_gated */
     struct moe_buffers moe;
     float *logits;    /* [n_logits × n_vocab] */
+    int32_t *panels;  /* [n_vocab / 16, rounded up] of the head, that are to be multiplied (head.c) */
     uint8_t *partial; /* attention split by spans: partial results; NULL: never split */
     uint8_t *scratch; /* [n_threads × scratch_bytes] */
     size_t scratch_bytes;
@@ -218,10 +231,10 @@ hasten_status encode_pass(struct hasten_engine *e, const volatile int *cancel, s
 typedef bool (*pass_fn)(struct hasten_engine *e, void *ctx);
 hasten_status engine_run(struct hasten_engine *e, const struct hasten_item *items, int32_t n_items,
                          pass_fn after, void *ctx, const volatile int *cancel, struct hasten_error *err);
-/* Logits of pass rows e->pass.head_row[first .. first + n) into e->buf.logits. */
+/* head.c: logits of pass rows e->pass.head_row[first .. first + n) into e->buf.logits. */
 void forward_head(struct hasten_engine *e, int32_t first, int32_t n);
 
-/* The same of n rows of the pass, as they are in buf.x now, n <= n_logits. */
+/* The same of n rows of the pass, as they are in buf.x now, n <= n_logits; of all tokens that the head has. */
 void forward_logits(struct hasten_engine *e, const int32_t *rows, int32_t n);
 
 /* scripted.c: the same for a scripted model. */

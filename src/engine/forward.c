@@ -1,8 +1,8 @@
 /* The forward pass: the array of layer descriptions, walked once for all rows of a pass.
  *
- *     x = embed(token)
+ *     x = embed(token), or the vector that is given in its place
  *     for each layer:  x += post(W_o attention(rope(norm_q(W_q n(x) + b_q)), ...));  x += post(W_down act(W_gate n(x)) * W_up n(x))
- *     logits = W_head n(x)            for the rows asked for
+ *     logits = W_head n(x)            for the rows asked for (head.c)
  *
  * Every row's arithmetic is the same whatever rows share the pass; work is split over rows, heads and output
  * rows, never over a summed dimension. Nothing here allocates. */
@@ -30,8 +30,13 @@ static void embed_rows(void *ctx, int64_t begin, int64_t end, int worker)
     (void)worker;
     for (int64_t i = begin; i < end; i++) {
         float *x = e->buf.x + i * d->d_model;
-        e->kernels->row_gather(&e->token_embd, e->pass.token[i], x);
-        if (d->embd_scale != 1.0f)
+        const struct hasten_seq *s = e->pass.seq[i];
+        if (e->pass.token[i] < 0)
+            memcpy(x, s->embd + (int64_t)(e->pass.pos[i] - s->old_length) * d->d_model,
+                   (size_t)d->d_model * sizeof *x);
+        else
+            e->kernels->row_gather(&e->token_embd, e->pass.token[i], x);
+        if (d->embd_scale != 1.0f && e->pass.token[i] >= 0)
             e->kernels->scale(d->embd_scale, d->d_model, x);
         for (int32_t r = 0; r < d->n_ropes; r++) {
             const int64_t half = e->widths.rot / 2, at = ((int64_t)r * e->settings.n_batch + i) * half;
@@ -264,21 +269,17 @@ static void run_layer(struct rows_ctx *c)
     attention_block(c);
     ffn_block(c);
     depth_restore(e);
-    e->counters.layer_rows += (uint64_t)e->pass.n_rows;
+    e->counters.layer_rows += e->methods.deepening.recording ? 0 : (uint64_t)e->pass.n_rows;
 }
 
 /* ---- the pass ----------------------------------------------------------------------------------------- */
 
-hasten_status forward_pass(struct hasten_engine *e, const volatile int *cancel, struct hasten_error *err)
+static hasten_status run_layers(struct hasten_engine *e, const volatile int *cancel, struct hasten_error *err)
 {
     const struct model_desc *d = &e->model->desc;
     struct rows_ctx c = {.e = e};
-    if (e->model->script)
-        return scripted_pass(e, cancel, err);
-    engine_lap(e, ENGINE_OP_STEP);
     pool_for(e->pool, e->pass.n_rows, ROWS_PER_CLAIM, embed_rows, &c);
     engine_lap(e, ENGINE_OP_EMBED);
-    depth_begin(e);
     for (int32_t i = 0; i < d->n_layer; i++) {
         if (cancel && *cancel)
             return error_set(err, HASTEN_ERR_CANCELLED, "running a step: cancelled at layer %d of %d", i,
@@ -288,44 +289,25 @@ hasten_status forward_pass(struct hasten_engine *e, const volatile int *cancel, 
         run_layer(&c);
         c.first_lane += c.l->n_head_kv;
     }
-    e->counters.passes++;
-    e->counters.rows += (uint64_t)e->pass.n_rows;
     return HASTEN_OK;
 }
 
-#define CAP_VALUES 4096 /* logits capped by one claim */
-
-static void cap_logits(void *ctx, int64_t begin, int64_t end, int worker)
-{
-    const struct hasten_engine *e = ((struct rows_ctx *)ctx)->e;
-    const int64_t n_vocab = e->model->desc.n_vocab, per_row = (n_vocab + CAP_VALUES - 1) / CAP_VALUES;
-    (void)worker;
-    for (int64_t i = begin; i < end; i++) {
-        const int64_t at = i % per_row * CAP_VALUES, left = n_vocab - at;
-        e->kernels->softcap(e->model->desc.logit_softcap, left < CAP_VALUES ? left : CAP_VALUES,
-                            e->buf.logits + i / per_row * n_vocab + at);
-    }
-}
-
-void forward_logits(struct hasten_engine *e, const int32_t *rows, int32_t n)
-{
-    const struct model_desc *d = &e->model->desc;
-    for (int32_t i = 0; i < n; i++)
-        memcpy(e->buf.out + (int64_t)i * d->d_model, e->buf.x + (int64_t)rows[i] * d->d_model,
-               (size_t)d->d_model * sizeof(float));
-    linear_group(e, &(struct linear_input){e->buf.out, d->d_model, d->output_norm}, n,
-                 &(struct linear){&e->output, e->buf.logits}, 1);
-    if (d->logit_softcap > 0)
-        pool_for(e->pool, n * (((int64_t)d->n_vocab + CAP_VALUES - 1) / CAP_VALUES), 1, cap_logits,
-                 &(struct rows_ctx){.e = e});
-    engine_lap(e, ENGINE_OP_HEAD);
-    e->counters.head_rows += (uint64_t)n;
-}
-
-void forward_head(struct hasten_engine *e, int32_t first, int32_t n)
+hasten_status forward_pass(struct hasten_engine *e, const volatile int *cancel, struct hasten_error *err)
 {
     if (e->model->script)
-        scripted_head(e, first, n);
-    else
-        forward_logits(e, e->pass.head_row + first, n);
+        return scripted_pass(e, cancel, err);
+    engine_lap(e, ENGINE_OP_STEP);
+    depth_begin(e);
+    e->methods.deepening.recording = depth_foresees(e);
+    const bool twice = e->methods.deepening.recording;
+    hasten_status st = run_layers(e, cancel, err);
+    if (!st && twice) {
+        depth_foreseen(e);
+        st = run_layers(e, cancel, err);
+    }
+    if (st)
+        return st;
+    e->counters.passes++;
+    e->counters.rows += (uint64_t)e->pass.n_rows;
+    return HASTEN_OK;
 }

@@ -171,6 +171,8 @@ static int put_adapters(const struct hasten_engine *e, struct buf *out)
 bool identity_has(const struct method *m)
 {
     const bool begins_anew = m->stage == STAGE_STOP || m->stage == STAGE_STORE || m->stage == STAGE_SCHEDULE;
+    if (m->cache && m->cache->represents)
+        return false; /* the line kv says it */
     return m->traits & METHOD_CHANGES_KV || m->attend || m->cache || m->depth || m->weights ||
            (m->seq_bytes && !begins_anew);
 }
@@ -207,7 +209,7 @@ static bool has_state(const struct hasten_engine *e)
 static int put_engine(const struct hasten_engine *e, struct buf *out)
 {
     static const char *const reps[] = {
-        [KV_F16] = "f16", [KV_F32] = "f32", [KV_BF16] = "bf16", [KV_Q8] = "q8"};
+        [KV_F16] = "f16", [KV_F32] = "f32", [KV_BF16] = "bf16", [KV_Q8] = "q8", [KV_Q4] = "q4"};
     int rc = put_arithmetic(e, out);
     rc |= buf_printf(out, "kv: %s, pages of %d, %d lanes\n", reps[e->kv.rep], KV_PAGE, (int)e->kv.n_lanes);
     rc |= has_state(e) ? buf_printf(out, "context: %d\n", (int)e->settings.n_ctx)

@@ -4,12 +4,12 @@
  * Some models (Qwen 2 and 2.5) add a bias to keys that is a hundred times as large as what it is added to, in a
  * few components of low rotary frequency. Rounding such keys to 8 bits loses the rest. But a constant vector c
  * taken from every key of a head lowers all scores of a query by the same q c, and softmax does not see it. So
- * where keys are kept in bf16 or q8, c = the mean of the rotated bias over the positions 0 .. 8191 is taken from
+ * where keys are kept in bf16, q8 or q4, c = the mean of the rotated bias over the positions 0 .. 8191 is taken from
  * them: the bias turned by w L/2 and shortened by sin(w L/2) / (w L/2) in each rotary pair of frequency w, almost
  * all of it in the low ones, nothing in the high ones. Beyond 8,192 positions c is less good, never wrong.
  *
  * What is left is still largest in the low frequencies. Where the components of a rotary pair lie half a head
- * apart (NeoX), queries and keys are reordered for q8 so that pairs are adjacent: then the 32 components that
+ * apart (NeoX), queries and keys are reordered for q8 and q4 so that pairs are adjacent: then the 32 components that
  * share a scale are of neighbouring frequencies, and only the low ones pay for the low ones.
  *
  * No mean with a softcap, which is no function of differences of scores, nor with sinks, logits that no key lowers,
@@ -22,7 +22,8 @@
 
 static bool has_mean(enum kv_rep rep, const struct layer *l)
 {
-    return (rep == KV_BF16 || rep == KV_Q8) && l->bk && !l->k_norm && !l->sinks && l->softcap <= 0;
+    return (rep == KV_BF16 || rep == KV_Q8 || rep == KV_Q4) && l->bk && !l->k_norm && !l->sinks &&
+           l->softcap <= 0;
 }
 
 bool key_mean_used(enum kv_rep rep, const struct model_desc *d)
@@ -74,7 +75,7 @@ const float *key_mean_of(const struct hasten_engine *e, const struct layer *l)
 bool key_pairs_adjacent(const struct hasten_engine *e, const struct layer *l)
 {
     const struct rope_spec *rope = &e->model->desc.ropes[l->rope];
-    return e->kv.rep == KV_Q8 && rope->neox && rope->n_rot == l->d_k;
+    return (e->kv.rep == KV_Q8 || e->kv.rep == KV_Q4) && rope->neox && rope->n_rot == l->d_k;
 }
 
 void key_make_pairs_adjacent(int64_t n_head, int64_t d_k, float *x, float *scratch)

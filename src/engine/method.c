@@ -366,7 +366,8 @@ static const char *declared(const struct method *a, const struct method *b)
 {
     for (int32_t i = 0; i < a->n_conflicts; i++) {
         const struct method_conflict *c = &a->conflicts[i];
-        if (c->stage == b->stage && (!c->name || strcmp(c->name, b->name) == 0))
+        if (c->stage == b->stage && (!c->name || strcmp(c->name, b->name) == 0) &&
+            (!c->role || (b->role && strcmp(c->role, b->role) == 0)))
             return c->why;
     }
     return NULL;

@@ -7,10 +7,12 @@
  *     weights  weights.h   what a matrix is made of         attend  attend.h   what a query reads of the cache
  *     depth    depth.h     which layers a row runs through  cache   cache.h    what the cache keeps, in which form
  *     draft    draft.h     who proposes tokens              stop    stop.h     when it is enough
- *     store    store.h     what is kept between requests
- * Draft and stop are driven by the loop of an answer (src/run/), out of the engine's set of methods; so their states, too,
- * live, fork and are cut with the sequence. The store is opened by who takes and gives sequences. A step alone
- * (hasten_step) never calls them, but asks an open store for pages when there are too few.
+ *     store    store.h     what is kept between requests    context context.h  what of a prompt is read
+ *     sample   sample.h    which tokens may be chosen       modality modality.h what is read besides text
+ *     decide   decide.h    which of several things to do
+ * Draft, stop, context and modality are driven by the loop of an answer (src/run/), out of the engine's set of methods; so
+ * their states, too, live, fork and are cut with the sequence. The store is opened by who takes and gives sequences. A step
+ * alone (hasten_step) never calls them, but asks an open store for pages when there are too few.
  *
  * State. A method has one state for the engine (attach) and one for each sequence. The latter is *flat*: seq_bytes of
  * memory that the engine owns, set to zero when a sequence opens, holding no pointers; so a fork copies it, a snapshot
@@ -119,6 +121,7 @@ struct method_conflict {
     enum method_stage stage;
     const char *name; /* NULL: any of the stage */
     const char *why;  /* "both choose what a query reads" */
+    const char *role; /* NULL, or only those of the stage with this role */
 };
 
 struct attend_ops;
@@ -170,8 +173,8 @@ struct method {
     const struct cache_ops *cache;
     const struct depth_ops *depth;
     const struct weights_ops *weights;
-    const void *
-        hosted; /* of a stage that the engine does not drive: struct draft_ops, struct stop_ops, struct store_ops */
+    const void
+        *hosted; /* of a stage that the engine does not drive: struct draft_ops, stop_ops, store_ops, ... */
 };
 
 /* All methods, by stage, then in the order of methods.def. */

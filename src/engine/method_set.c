@@ -26,6 +26,39 @@ static hasten_status parse_one(const struct hasten_method_use *asked, struct met
                      asked->stage ? asked->stage : "");
 }
 
+/* The method that is asked for by its name alone; NULL: none, which parse_one will say. */
+static const struct method *named(const struct hasten_method_use *asked)
+{
+    char name[64];
+    const size_t n = asked->spec ? strcspn(asked->spec, ":") : 0;
+    if (asked->method || n == 0 || n >= sizeof name || !asked->stage ||
+        strcmp(asked->stage, method_stage_name(STAGE_CACHE)) != 0)
+        return asked->method;
+    memcpy(name, asked->spec, n);
+    name[n] = 0;
+    return method_find(STAGE_CACHE, name, NULL);
+}
+
+hasten_status method_kv_type(const struct hasten_engine_settings *s, enum hasten_kv_type *kv_type,
+                             struct hasten_error *err)
+{
+    static const char *const names[] = {"f16", "f32", "bf16", "q8", "q4"};
+    *kv_type = s->kv_type;
+    for (int32_t i = 0; i < s->n_methods && i < MAX_METHODS; i++) {
+        const struct method *m = named(&s->methods[i]);
+        if (!m || !m->cache || !m->cache->represents)
+            continue;
+        if (s->kv_type != HASTEN_KV_F16 && s->kv_type != m->cache->kv_type)
+            return error_set(
+                err, HASTEN_ERR_USAGE,
+                "--cache %s: the settings ask for keys and values in %s (expected one of the two)", m->name,
+                (size_t)s->kv_type < 5 ? names[s->kv_type] : "something unknown");
+        *kv_type = m->cache->kv_type;
+        break; /* a second one is refused by name later */
+    }
+    return HASTEN_OK;
+}
+
 static hasten_status check_needs(const struct method_site *site, const struct method *m,
                                  struct hasten_error *err)
 {
@@ -34,7 +67,7 @@ static hasten_status check_needs(const struct method_site *site, const struct me
         return error_set(err, HASTEN_ERR_USAGE,
                          "--%s %s: needs a model with a cache of keys and values (found %s)", stage, m->name,
                          site->desc->encoder ? "an encoder" : "a scripted model");
-    if (m->stage == STAGE_CACHE && site->desc->rope_switch)
+    if (m->cache && m->cache->next && site->desc->rope_switch)
         return error_set(err, HASTEN_ERR_USAGE,
                          "--%s %s: not with a model that rotates long sequences anew (LongRoPE)", stage,
                          m->name);
@@ -118,9 +151,11 @@ static hasten_status add(const struct method_site *site, const struct hasten_met
         set->attending.use = u;
     if (u->m->depth && u->m->depth->looks)
         set->deepening.gate = u;
-    if (u->m->weights)
+    if (u->m->weights && u->m->weights->becomes)
         set->reweighting.use = u;
-    if (u->m->cache) {
+    if (u->m->weights && u->m->weights->rows)
+        set->heading.use = u;
+    if (u->m->cache && u->m->cache->next) {
         set->caching.use = u;
         set->caching.queries_at = set->seq_bytes;
         set->seq_bytes += (caching_seq_bytes(site, u) + 63) & ~(size_t)63;
@@ -164,6 +199,8 @@ uint64_t method_set_plan(const struct method_site *site, struct method_set *set)
     uint64_t bytes = own_bytes(site, set, NULL);
     if (set->reweighting.use)
         bytes += reweighting_bytes(site, set->reweighting.use);
+    if (set->heading.use)
+        bytes += head_bytes(site, set->heading.use, set->reweighting.use);
     for (int32_t i = 0; i < set->n; i++)
         if (set->use[i].m->model_bytes)
             bytes += set->use[i].m->model_bytes(site, set->use[i].knobs);
@@ -197,6 +234,7 @@ void method_set_close(struct method_set *set)
     for (int32_t i = 0; i < set->n; i++)
         method_use_close(&set->use[i]);
     reweighting_close(&set->reweighting);
+    head_close(&set->heading);
     mem_free(set->use);
     if (set->memory)
         mem_unmap(set->memory, set->bytes);

@@ -5,6 +5,7 @@
 #include "engine/attend.h"
 #include "engine/cache.h"
 #include "engine/depth.h"
+#include "engine/head.h"
 #include "engine/weights.h"
 #include "engine/method.h"
 
@@ -33,6 +34,7 @@ struct method_set {
     struct caching caching;
     struct deepening deepening;
     struct reweighting reweighting;
+    struct heading heading;
 };
 
 /* Sequences that settings->methods keep beside n_seq_max; settings need not be settled. */
@@ -47,6 +49,10 @@ uint64_t method_set_plan(const struct method_site *site, struct method_set *set)
 hasten_status method_set_attach(const struct method_site *site, struct method_set *set,
                                 struct hasten_error *err);
 void method_set_close(struct method_set *set);
+/* kv_type as a method of the stage cache asks for it; no such method: it stays. HASTEN_ERR_USAGE where the setting asks
+ * for something else already (f16, the default, asks for nothing). */
+hasten_status method_kv_type(const struct hasten_engine_settings *s, enum hasten_kv_type *kv_type,
+                             struct hasten_error *err);
 struct method_site method_site_of(const struct hasten_model *m, const struct hasten_engine_settings *s);
 
 /* Sequences: all NULL-safe in the sense that no methods mean no work. */

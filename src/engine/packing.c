@@ -72,6 +72,8 @@ static hasten_status has_room(uint64_t bytes, bool *room, struct hasten_error *e
 static bool is_made(const struct hasten_engine *e, const struct weight *w)
 {
     const struct reweighting *r = &e->methods.reweighting;
+    if (e->methods.heading.use && w == &e->output)
+        return true;
     return r->memory && w->data >= r->memory && w->data < r->memory + r->bytes;
 }
 
@@ -99,7 +101,7 @@ hasten_status packing_open(struct hasten_engine *e, struct hasten_error *err)
     memcpy(e->layers, d->layers, (size_t)d->n_layer * sizeof *e->layers);
     e->output = d->output;
     e->token_embd = d->token_embd;
-    if ((st = reweighting_open(e, err)))
+    if ((st = reweighting_open(e, err)) || (st = head_open(e, err)))
         return st;
     p->bytes = wanted(&e->settings) && !bound(e) ? total_of(d, &padding) : 0;
     if (!p->bytes || (st = has_room(p->bytes, &room, err)) || !room)

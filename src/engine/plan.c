@@ -5,6 +5,7 @@
 #include "base/limits.h"
 #include "base/mem.h"
 #include "base/meminfo.h"
+#include "engine/method_set.h"
 #include "engine/overlay.h"
 #include <string.h>
 
@@ -66,9 +67,11 @@ hasten_status engine_settle(const struct hasten_model *m, struct hasten_engine_s
         s->kv_positions = all;
     if ((st = check_range("kv_positions", s->kv_positions, 1, all + (int64_t)s->n_ctx * s->n_kept, err)))
         return st;
-    if ((int)s->kv_type < HASTEN_KV_F16 || s->kv_type > HASTEN_KV_Q8)
+    if ((st = method_kv_type(s, &s->kv_type, err)))
+        return st;
+    if ((int)s->kv_type < HASTEN_KV_F16 || s->kv_type > HASTEN_KV_Q4)
         return error_set(err, HASTEN_ERR_USAGE,
-                         "engine settings: kv_type: found %d (expected f16, f32, bf16 or q8)",
+                         "engine settings: kv_type: found %d (expected f16, f32, bf16, q8 or q4)",
                          (int)s->kv_type);
     s->n_seq_max += s->n_kept; /* they share the pool of pages */
     return HASTEN_OK;
@@ -86,7 +89,8 @@ enum kv_rep engine_kv_rep(const struct hasten_engine_settings *s)
     static const enum kv_rep reps[] = {[HASTEN_KV_F16] = KV_F16,
                                        [HASTEN_KV_F32] = KV_F32,
                                        [HASTEN_KV_BF16] = KV_BF16,
-                                       [HASTEN_KV_Q8] = KV_Q8};
+                                       [HASTEN_KV_Q8] = KV_Q8,
+                                       [HASTEN_KV_Q4] = KV_Q4};
     return reps[s->kv_type];
 }
 
@@ -219,6 +223,8 @@ size_t engine_layout(const struct hasten_model *m, const struct hasten_engine_se
     buf->hidden = bump_take(&b, rows * w->hidden_row);
     lay_out_moe(&b, n, w, &buf->moe);
     buf->logits = bump_floats(&b, s->n_logits, m->desc.n_vocab);
+    buf->panels =
+        bump_take(&b, ((size_t)m->desc.n_vocab + PANEL_ROWS - 1) / PANEL_ROWS * sizeof *buf->panels);
     const size_t linear_scratch = w->matmul_scratch + gated_scratch_bytes();
     buf->scratch_bytes =
         ((linear_scratch > w->attn_scratch ? linear_scratch : w->attn_scratch) + 127) & ~(size_t)63;

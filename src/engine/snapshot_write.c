@@ -272,6 +272,11 @@ hasten_status snapshot_save(const struct hasten_seq *s, struct snapshot_label la
     const char *identity;
     uint64_t bytes;
     hasten_status st = snapshot_possible(s->engine, "saving", path, err);
+    if (!st && seq_is_soft(s))
+        st = error_set(
+            err, HASTEN_ERR_UNSUPPORTED,
+            "saving %s: unsupported with soft input, which nothing could compute again (expected tokens)",
+            path);
     if (!st && label.len > LIMIT_SNAPSHOT_TEXT)
         st = error_set(err, HASTEN_ERR_LIMIT, "saving %s: a label of %zu bytes (expected at most %d)", path,
                        label.len, LIMIT_SNAPSHOT_TEXT);

@@ -4,6 +4,24 @@
 #include "engine/engine.h"
 #include "engine/store.h"
 
+/* Rows of floats in place of tokens: nothing could compute them again. */
+static hasten_status check_soft(const struct hasten_engine *e, const struct hasten_item *it, int32_t i,
+                                struct hasten_error *err)
+{
+    const char *with = e->model->script             ? "a scripted model"
+                       : e->model->desc.encoder     ? "an encoder"
+                       : e->model->desc.rope_switch ? "a model that rotates long sequences anew (LongRoPE)"
+                       : e->methods.caching.use     ? "a method that takes entries out of the cache"
+                                                    : NULL;
+    if (it->tokens)
+        return error_set(err, HASTEN_ERR_USAGE,
+                         "running a step: item %d: found tokens and soft input (expected one of them)", i);
+    if (with)
+        return error_set(err, HASTEN_ERR_UNSUPPORTED,
+                         "running a step: item %d: soft input is unsupported with %s", i, with);
+    return HASTEN_OK;
+}
+
 static hasten_status check_item(const struct hasten_engine *e, const struct hasten_item *items, int32_t i,
                                 struct hasten_error *err)
 {
@@ -17,20 +35,25 @@ static hasten_status check_item(const struct hasten_engine *e, const struct hast
             return error_set(
                 err, HASTEN_ERR_USAGE,
                 "running a step: items %d and %d name the same sequence (expected one item each)", j, i);
+    if (it->n > e->settings.n_ctx - it->seq->length)
+        return error_set(err, HASTEN_ERR_FULL,
+                         "running a step: item %d: the context holds %d positions of %d, %d more do not fit",
+                         i, it->seq->length, e->settings.n_ctx, it->n);
     if (it->n < 1 || it->want_from < 0 || it->want_from > it->n)
         return error_set(
             err, HASTEN_ERR_USAGE,
             "running a step: item %d: found %d tokens, want_from %d (expected at least 1, 0 to n)", i, it->n,
             it->want_from);
+    if (it->embd)
+        return check_soft(e, it, i, err);
+    if (!it->tokens)
+        return error_set(err, HASTEN_ERR_USAGE,
+                         "running a step: item %d: found neither tokens nor soft input", i);
     for (int32_t j = 0; j < it->n; j++)
         if (it->tokens[j] < 0 || it->tokens[j] >= n_vocab)
             return error_set(err, HASTEN_ERR_USAGE,
                              "running a step: item %d, token %d: found id %d (expected 0 to %d)", i, j,
                              it->tokens[j], n_vocab - 1);
-    if (it->n > e->settings.n_ctx - it->seq->length)
-        return error_set(err, HASTEN_ERR_FULL,
-                         "running a step: item %d: the context holds %d positions of %d, %d more do not fit",
-                         i, it->seq->length, e->settings.n_ctx, it->n);
     return HASTEN_OK;
 }
 
@@ -91,8 +114,12 @@ static hasten_status make_room(struct hasten_engine *e, const struct hasten_item
         struct hasten_seq *s = items[i].seq;
         kv_extend(&e->kv, &s->kv, first_written(s), s->length + items[i].n);
         s->next_act = cache_next(e, s, first_written(s));
+        const int32_t d = e->model->desc.d_model;
         for (int32_t j = 0; j < items[i].n; j++)
-            s->tokens[s->length + j] = items[i].tokens[j];
+            s->tokens[s->length + j] =
+                items[i].embd ? hasten_soft_tag(items[i].embd + (int64_t)j * d, d) : items[i].tokens[j];
+        s->embd = items[i].embd;
+        s->mask = items[i].mask;
         s->length += items[i].n;
     }
     return HASTEN_OK;
@@ -144,7 +171,7 @@ static void add_row(struct hasten_engine *e, struct hasten_seq *s, int32_t item,
 }
 
 /* Fills e->pass with as many rows as fit, from the cursor on. A pass ends where a sequence changes its rotation, and
- * where a method of the stage cache acts on one. */
+ * where a method of the stage cache acts on one, or an oracle of the stage depth wants rows one by one. */
 static void compose_pass(struct hasten_engine *e, const struct hasten_item *items, int32_t n_items,
                          struct cursor *c)
 {
@@ -158,7 +185,7 @@ static void compose_pass(struct hasten_engine *e, const struct hasten_item *item
             s->n_kv = 0;
         }
         add_row(e, s, c->item, c->pos);
-        const bool acts = ++c->pos == s->next_act;
+        const bool ends = depth_ends_pass(e, s, c->pos), acts = ++c->pos == s->next_act || ends;
         if (c->pos < t->to && acts)
             return;
         if (c->pos < t->to)

@@ -66,7 +66,7 @@ void store_give(struct store *s, uint64_t scope, struct hasten_seq *seq)
     if (!seq)
         return;
     s->given++;
-    if (s->ops)
+    if (s->ops && !seq_is_soft(seq)) /* whose tags are too short a hash to be found by */
         s->ops->give(s->kept, scope, seq);
     else
         hasten_seq_close(seq);

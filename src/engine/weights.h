@@ -1,5 +1,6 @@
 /* The stage weights: what matrices are made of. A method says which matrices become another format, and makes them when
- * an engine is opened; the engine owns the new ones, and forgets the old. Models are shared and never change.
+ * an engine is opened; the engine owns the new ones, and forgets the old. Or it says which rows of the head stay
+ * (head.h). Models are shared and never change.
  *
  * To come here: transforms of inputs that a group of matrices shares, low-rank parts, kernels of own formats. */
 #ifndef HASTEN_ENGINE_WEIGHTS_H
@@ -20,12 +21,15 @@ enum matrix_role {
 };
 
 struct weights_ops {
-    /* The format that a matrix becomes; NULL: it stays. The same answer every time. */
+    /* These two, or the third. The format that a matrix becomes; NULL: it stays. The same answer every time. */
     const struct quant_type *(*becomes)(const void *knobs, int32_t layer, enum matrix_role role,
                                         const struct weight *w);
     /* Writes w in the new format, row by row, to dst. Non-finite values: HASTEN_ERR_NON_FINITE. */
     hasten_status (*make)(const void *knobs, const struct weight *w, const struct quant_type *type,
                           struct pool *pool, uint8_t *dst, struct hasten_error *err);
+    /* The tokens whose rows of the head stay: ascending, into ids (NULL: not wanted). Returns how many, the same every
+     * time, at least 1; 0: no memory. What else can go wrong, `check` has said. */
+    int32_t (*rows)(const struct method_site *, const void *knobs, int32_t *ids);
 };
 
 /* The shape of w in another format; its data are not there yet. */

@@ -1,5 +1,5 @@
 /* What the attention kernels of all sets share: the states of a merge; and for the low representations of keys and
- * values, bf16 and q8, how their pages and queries lie in memory, and the scalar forms of their arithmetic, which
+ * values, bf16, q8 and q4, how their pages and queries lie in memory, and the scalar forms of their arithmetic, which
  * the twins use and every fast kernel must equal (kernels.h says what is computed). Private to kernels/. */
 #ifndef HASTEN_KERNELS_ATTENTION_H
 #define HASTEN_KERNELS_ATTENTION_H
@@ -127,6 +127,66 @@ static inline const float *q8_value_scales(const void *v, int64_t d_v)
     return (const float *)(const void *)((const uint8_t *)v + d_v * ATTN_TILE);
 }
 
+/* ---- q4: what q8 would hold, in half the bytes (kv_q4.c) ----------------------------------------------------
+ * Keys: nibbles q + 8 [ceil(quads / 2)][64][4], the quads of the first half low, those of the second high; then scales
+ * bf16 [blocks][64]. Values: nibbles [16][ceil(d_v / 2)][4], the components of the first half low; then for each
+ * block of 32 components and position a whole number, int8 [blocks][64], and scales f32 [64]: a value is
+ * q * number * scale, the key q * scale. A nibble's byte is of one position alone. */
+#define Q4_SUB_MAX 15.0f
+
+static inline int64_t q4_quads(int64_t d_k)
+{
+    return (q8_quads(d_k) + 1) / 2;
+}
+
+static inline int64_t q4_half(int64_t d_v)
+{
+    return (d_v + 1) / 2;
+}
+
+static inline const uint16_t *q4_key_scales(const void *k, int64_t d_k)
+{
+    return (const uint16_t *)(const void *)((const uint8_t *)k + q4_quads(d_k) * 4 * ATTN_TILE);
+}
+
+static inline const int8_t *q4_value_subs(const void *v, int64_t d_v)
+{
+    return (const int8_t *)v + q4_half(d_v) * ATTN_TILE;
+}
+
+static inline const float *q4_value_scales(const void *v, int64_t d_v)
+{
+    return (const float *)(const void *)(q4_value_subs(v, d_v) + q8_blocks(d_v) * ATTN_TILE);
+}
+
+/* Component d of entry e, in steps: -8 .. 7. */
+MATH_INLINE int q4_key(const void *k, int64_t d_k, int64_t d, int64_t e)
+{
+    const int64_t quad = d / 4, low = q4_quads(d_k);
+    const uint8_t b = ((const uint8_t *)k)[((quad < low ? quad : quad - low) * ATTN_TILE + e) * 4 + d % 4];
+    return (quad < low ? b & 15 : b >> 4) - 8;
+}
+
+MATH_INLINE int q4_value(const void *v, int64_t d_v, int64_t e, int64_t d)
+{
+    const int64_t half = q4_half(d_v);
+    const uint8_t b = ((const uint8_t *)v)[(e / 4 * half + (d < half ? d : d - half)) * 4 + e % 4];
+    return (d < half ? b & 15 : b >> 4) - 8;
+}
+
+void q4_store(int64_t d_k, int64_t d_v, int32_t e, const float *k, const float *v, void *tile_k,
+              void *tile_v);
+/* The q8 page of the same values, in scratch of q4_scratch_bytes, 64-byte aligned. */
+struct kv_tile q4_as_q8(const struct kv_tile *t, int64_t d_k, int64_t d_v, void *scratch);
+size_t q4_scratch_bytes(int64_t d_k, int64_t d_v);
+/* attn_tile of a set, by its own for q8. scratch: q4_scratch_bytes and what that needs. */
+typedef void (*attn_tile_fn)(const struct kv_tile *t, int64_t d_k, int64_t d_v, int64_t n_q, const void *q,
+                             const struct attn_visible *vis, float softcap, struct attn_state *state,
+                             float *o, void *scratch);
+void q4_tile(attn_tile_fn of_q8, const struct kv_tile *t, int64_t d_k, int64_t d_v, int64_t n_q,
+             const void *q, const struct attn_visible *vis, float softcap, struct attn_state *state, float *o,
+             void *scratch);
+
 /* A prepared query: int8 [4 quads], then per block the scale and -128 times the sum of the block. */
 struct q8_query {
     const int8_t *q;
@@ -154,6 +214,8 @@ MATH_INLINE float key_at(enum kv_rep rep, const void *k, int64_t d_k, int64_t d,
     case KV_Q8:
         return (float)(((const uint8_t *)k)[(d / 4 * ATTN_TILE + e) * 4 + d % 4] - 128) *
                q8_key_scales(k, d_k)[d / Q8_BLOCK * ATTN_TILE + e];
+    case KV_Q4:
+        return (float)q4_key(k, d_k, d, e) * bf16_value(q4_key_scales(k, d_k)[d / Q8_BLOCK * ATTN_TILE + e]);
     case KV_REPS:
         break;
     }

@@ -79,6 +79,7 @@ enum kv_rep {
     KV_F32,
     KV_BF16,
     KV_Q8,
+    KV_Q4,
     KV_REPS
 };
 
@@ -87,7 +88,8 @@ enum kv_rep {
  *   F16, F32  keys [d_k][64], values [64][d_v]
  *   BF16      keys [d_k / 2][64][2] (an odd d_k is filled up with a zero), values [32][d_v][2]
  *   Q8        keys [d_k / 4][64][4] bytes and a scale per 32 components and position, values [16][d_v][4]
- *             bytes and a scale per position (attention.h) */
+ *             bytes and a scale per position (attention.h)
+ *   Q4        the same in half the bytes (attention.h) */
 struct kv_tile {
     enum kv_rep rep;
     const void *k;    /* 64-byte aligned in a pool */
@@ -102,13 +104,17 @@ static inline size_t kv_key_bytes(enum kv_rep rep, int64_t d_k)
     return ATTN_TILE * (rep == KV_F32    ? 4 * d
                         : rep == KV_F16  ? 2 * d
                         : rep == KV_BF16 ? (d + 1) / 2 * 4
+                        : rep == KV_Q4   ? (d + 7) / 8 * 4 + (d + 31) / 32 * 2
                                          : (d + 3) / 4 * 4 + (d + 31) / 32 * sizeof(float));
 }
 
 static inline size_t kv_value_bytes(enum kv_rep rep, int64_t d_v)
 {
     const size_t d = (size_t)d_v;
-    return ATTN_TILE * (rep == KV_F32 ? 4 * d : rep == KV_Q8 ? d + sizeof(float) : 2 * d);
+    return ATTN_TILE * (rep == KV_F32  ? 4 * d
+                        : rep == KV_Q8 ? d + sizeof(float)
+                        : rep == KV_Q4 ? (d + 1) / 2 + (d + 31) / 32 + sizeof(float)
+                                       : 2 * d);
 }
 
 /* Bytes of one prepared query (attn_query), the same for every representation and set: a multiple of 64. */
@@ -172,7 +178,8 @@ struct kernels {
      * unseen position of a pair counts as 0 x 0; p_j = 2^((s_j - m) log2 e) by a cubic; l sums p before rounding.
      * Q8: per 32 components a scale; i_b exact in int32 of q and k in int8: s_j = fmaf((float)i_b, d_q * d_k, s_j)
      * over b ascending; p_j as for bf16; w_j = p_j * d_v,j in eight bits without sign, w = max w_j / 255:
-     * o = fmaf((float)(sum of w_j v_j, exact), w, o * exp(m - m')). A value that is not finite makes o NaN. */
+     * o = fmaf((float)(sum of w_j v_j, exact), w, o * exp(m - m')). A value that is not finite makes o NaN.
+     * Q4: that of Q8 over the same values. */
     void (*attn_tile)(const struct kv_tile *t, int64_t d_k, int64_t d_v, int64_t n_q, const void *q,
                       const struct attn_visible *vis, float softcap, struct attn_state *state, float *o,
                       void *scratch);

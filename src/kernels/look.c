@@ -28,6 +28,9 @@ void look_keys(const struct kv_tile *t, int64_t d_k, int32_t n, float *kt)
     case KV_Q8:
         keys_of(KV_Q8, t->k, d_k, n, kt);
         break;
+    case KV_Q4:
+        keys_of(KV_Q4, t->k, d_k, n, kt);
+        break;
     case KV_REPS:
         break;
     }

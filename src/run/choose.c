@@ -33,14 +33,26 @@ hasten_status choose_token(struct run *r, const float *row, struct hasten_error 
     const struct sampling *law = r->task.law;
     struct sampler_settings settings = law->settings;
     if (r->grammar) {
-        int32_t n;
-        const hasten_status st = mask_here(r, &n, err);
+        int32_t n = r->n_masked;
+        const hasten_status st = r->masked ? HASTEN_OK : mask_here(r, &n, err);
         if (st || n == 0)
             return st ? st : end_without_token(r, err);
         settings.mask = law->mask;
     }
-    return sampler_choose(law->sampler, law->memory, &settings, row, r->path, r->n_path, r->n_path,
-                          &r->chosen, law->logprobs ? r->top : NULL, err);
+    return sampler_choose(law->sampler, law->memory, &settings, row, r->path + r->n_soft,
+                          r->n_path - r->n_soft, r->n_path, &r->chosen, law->logprobs ? r->top : NULL, err);
+}
+
+const uint64_t *choose_mask(struct run *r)
+{
+    const struct sampling *law = r->task.law;
+    r->masked = false;
+    if (r->status || !r->grammar || law->full_head || law->logprobs || law->memory || !r->sampling ||
+        r->n_drafts)
+        return NULL;
+    r->status = mask_here(r, &r->n_masked, &r->err);
+    r->masked = !r->status && r->n_masked > 0;
+    return r->masked ? law->mask : NULL;
 }
 
 /* Log-probabilities and mirostat need the row; so does a stop method, to decide. */

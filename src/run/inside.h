@@ -26,6 +26,11 @@ struct run {
     int32_t n_ctx;
     int32_t *path; /* [n_ctx + 1 + DRAFT_MAX] prompt and answer; behind them what is proposed */
     int64_t n_path, n_prompt;
+    const float *soft; /* [n_soft × d_model] what stands before the prompt's tokens (engine/modality.h) */
+    int32_t n_soft;
+    struct tokens read; /* what a method of the stage context left of the prompt: task.ids then */
+    bool masked;        /* the item in progress names the tokens of law->mask, n_masked of them */
+    int32_t n_masked;
     uint64_t t0, step_t0; /* clock, ns: of the phase, of the step */
     bool reading, done;   /* the prompt is not through; nothing is left to do */
     /* of the answer's text */
@@ -65,6 +70,8 @@ hasten_status stopping_decide(struct run *r, struct hasten_error *err);
 /* choose.c: r->chosen from a row (or the end, where the grammar allows nothing); then what needs no row. */
 hasten_status choose_token(struct run *r, const float *row, struct hasten_error *err);
 hasten_status choose_forced(struct run *r, struct hasten_error *err);
+/* The mask of the token that the next step chooses, where it is known and the row is for nothing else; or NULL. */
+const uint64_t *choose_mask(struct run *r);
 
 /* commit.c: taking tokens. The first: the one chosen, with all that may end the answer; sets r->done. */
 hasten_status commit_chosen(struct run *r, struct hasten_error *err);

@@ -2,6 +2,8 @@
  * it in the sequence. Whether the prompt is being read or an answer written makes no difference to a step: tokens of the
  * path that the sequence does not hold are due, and what is proposed may follow them. */
 #include "base/clock.h"
+#include "engine/context.h"
+#include "engine/modality.h"
 #include "run/inside.h"
 #include <string.h>
 
@@ -20,21 +22,48 @@ static hasten_status check_grammar(const struct run_task *t, struct hasten_error
 
 static hasten_status check_prompt(const struct run_task *t, struct hasten_error *err)
 {
-    const int32_t n_ctx = hasten_engine_n_ctx(t->engine), n_vocab = hasten_model_n_vocab(t->engine->model);
+    const int32_t n_vocab = hasten_model_n_vocab(t->engine->model);
     if (t->n < 1)
         return error_set(err, HASTEN_ERR_USAGE,
                          "generating: the prompt has no tokens (expected at least one)");
-    if (t->n > n_ctx)
-        return error_set(
-            err, HASTEN_ERR_FULL,
-            "generating: the prompt has %lld tokens, the context holds %d (expected fewer, or a larger -c)",
-            (long long)t->n, (int)n_ctx);
     for (int64_t i = 0; i < t->n; i++)
         if (t->ids[i] < 0 || t->ids[i] >= n_vocab)
             return error_set(err, HASTEN_ERR_USAGE,
                              "generating: the prompt's token %lld is %d (expected 0 to %d)", (long long)i,
                              (int)t->ids[i], (int)n_vocab - 1);
     return HASTEN_OK;
+}
+
+static hasten_status check_length(const struct run *r, struct hasten_error *err)
+{
+    const int64_t n = r->n_soft + r->task.n;
+    return n <= r->n_ctx
+               ? HASTEN_OK
+               : error_set(
+                     err, HASTEN_ERR_FULL,
+                     "generating: the prompt has %lld tokens, the context holds %d (expected fewer, or a "
+                     "larger -c)",
+                     (long long)n, (int)r->n_ctx);
+}
+
+/* What the stages context and modality make of the prompt. */
+static hasten_status make_prompt(struct run *r, struct hasten_error *err)
+{
+    struct hasten_engine *e = r->task.engine;
+    for (int32_t i = 0; i < e->methods.n; i++) {
+        const struct method_use *u = &e->methods.use[i];
+        if (u->m->stage == STAGE_MODALITY)
+            ((const struct modality_ops *)u->m->hosted)->rows(u->state, &r->soft, &r->n_soft);
+    }
+    if (!context_is_used(e))
+        return check_length(r, err);
+    const hasten_status st = context_shorten(e, r->task.ids, r->task.n, r->task.cancel, &r->read, err);
+    if (st)
+        return st;
+    r->out->dropped_n = (int32_t)(r->task.n - r->read.n);
+    r->task.ids = r->read.ids;
+    r->task.n = r->read.n;
+    return check_length(r, err);
 }
 
 /* The sequence and the sampler's memory keep what they share with the prompt, but its last token. */
@@ -60,15 +89,21 @@ static hasten_status open_memory(struct run *r, struct hasten_error *err)
     r->ends = r->reach ? mem_array(n, sizeof *r->ends) : NULL;
     if (!r->path || (r->reach && !r->ends))
         return error_set(err, HASTEN_ERR_MEMORY, "generating: out of memory");
-    memcpy(r->path, r->task.ids, (size_t)r->task.n * sizeof *r->path);
-    r->n_path = r->n_prompt = r->task.n;
+    const int32_t d = r->task.engine->model->desc.d_model;
+    for (int32_t i = 0; i < r->n_soft; i++)
+        r->path[i] = hasten_soft_tag(r->soft + (int64_t)i * d, d);
+    memcpy(r->path + r->n_soft, r->task.ids, (size_t)r->task.n * sizeof *r->path);
+    r->n_path = r->n_prompt = r->n_soft + r->task.n;
     return HASTEN_OK;
 }
 
 static hasten_status begin(struct run *r, struct hasten_error *err)
 {
     const struct sampling *law = r->task.law;
-    hasten_status st = open_memory(r, err);
+    const uint64_t t0 = clock_now_ns();
+    hasten_status st = make_prompt(r, err);
+    if (!st)
+        st = open_memory(r, err);
     if (!st)
         st = detok_open(r->task.vocab, law->stops, law->n_stops, run_shows_tokens(law), true, &r->detok, err);
     if (!st && law->masks)
@@ -83,7 +118,7 @@ static hasten_status begin(struct run *r, struct hasten_error *err)
         return st;
     stopping_begin(r);
     r->reading = true;
-    r->t0 = clock_now_ns();
+    r->t0 = context_is_used(r->task.engine) ? t0 : clock_now_ns();
     return HASTEN_OK;
 }
 
@@ -119,6 +154,7 @@ void run_close(struct run *r)
     speculation_close(r->own_drafts);
     mem_free(r->path);
     mem_free(r->ends);
+    tokens_free(&r->read);
     mem_free(r);
 }
 
@@ -152,16 +188,24 @@ bool run_next(struct run *r, struct hasten_item *item)
     r->n_due = (int32_t)r->n_path - r->base;
     r->sampling = r->n_due <= n_batch;
     r->n_due = r->sampling ? r->n_due : n_batch;
+    const bool soft = r->base < r->n_soft; /* an item of these alone */
+    if (soft) {
+        r->sampling = false;
+        r->n_due = r->n_soft - r->base < n_batch ? r->n_soft - r->base : n_batch;
+    }
     r->n_taken = r->n_stood = r->n_drafts = 0;
     r->watched = false;
     r->status = HASTEN_OK;
     r->step_t0 = clock_now_ns();
     if (r->sampling && !r->reading && !r->crowded)
         r->n_drafts = speculation_propose(r, room_for_drafts(r), &r->status, &r->err);
+    const int64_t d = r->task.engine->model->desc.d_model;
     *item = (struct hasten_item){.seq = r->task.seq,
-                                 .tokens = r->path + r->base,
+                                 .tokens = soft ? NULL : r->path + r->base,
                                  .n = r->n_due + r->n_drafts,
-                                 .want_from = r->sampling ? r->n_due - 1 : r->n_due};
+                                 .want_from = r->sampling ? r->n_due - 1 : r->n_due,
+                                 .mask = choose_mask(r),
+                                 .embd = soft ? r->soft + r->base * d : NULL};
     return true;
 }
 

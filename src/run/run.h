@@ -32,6 +32,8 @@ struct sampling {
     struct token_trie *trie; /* these three: NULL without a grammar */
     struct grammar_masks *masks;
     uint64_t *mask; /* room for one */
+    bool full_head; /* with a grammar: logits of all tokens are computed, whatever it forbids */
+    bool scan;      /* with a grammar: masks by GRAMMAR_SCAN */
 };
 
 enum finish {
@@ -47,6 +49,7 @@ struct answer { /* zero-initialise */
     enum finish finish;
     bool by_stop_string;
     int32_t prompt_n, cached_n, predicted_n; /* predicted_n counts the ending token too */
+    int32_t dropped_n;                       /* of the prompt, by a method of the stage context: not read */
     double prompt_ms, predicted_ms;
     int32_t passes;                /* steps behind the prompt's */
     int32_t drafted_n, accepted_n; /* tokens that steps checked; of them those that stood */
@@ -64,7 +67,8 @@ struct run_task {
     struct hasten_seq *seq; /* keeps its longest common prefix with ids */
     const struct vocab *vocab;
     const struct sampling *law;
-    const int32_t *ids; /* [n] the whole prompt */
+    const int32_t
+        *ids; /* [n] the whole prompt, before the stage context; without what the stage modality gives */
     int64_t n;
     int32_t n_announced;        /* what methods are told the prompt's length is (hasten_seq_announce); 0: n */
     struct speculation *drafts; /* NULL: one for this answer alone */

@@ -28,7 +28,7 @@ void tune_search_free(struct tune_search *s)
 
 static const char *kv_name(int32_t type)
 {
-    static const char *const names[] = {"f16", "f32", "bf16", "q8"};
+    static const char *const names[] = {"f16", "f32", "bf16", "q8", "q4"};
     return names[type];
 }
 
@@ -141,14 +141,14 @@ hasten_status tune_candidates(struct tune_search *s, int32_t n_threads, double m
                               struct hasten_error *err)
 {
     hasten_status st = add_methods(s, max_kl, err);
-    static const int32_t batches[] = {128, 1024}, kinds[] = {HASTEN_KV_BF16, HASTEN_KV_Q8};
+    static const int32_t batches[] = {128, 1024}, kinds[] = {HASTEN_KV_BF16}; /* the others are methods */
     if (!st && n_threads > 1)
         st = add_setting(s, n_threads - 1, 0, -1, max_kl, err);
     if (!st && n_threads > 3)
         st = add_setting(s, n_threads / 2, 0, -1, max_kl, err);
     for (int i = 0; i < 2 && !st; i++)
         st = add_setting(s, 0, batches[i], -1, max_kl, err);
-    for (int i = 0; i < 2 && !st; i++)
+    for (int i = 0; i < 1 && !st; i++)
         st = add_setting(s, 0, 0, kinds[i], max_kl, err);
     return st;
 }

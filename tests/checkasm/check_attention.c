@@ -264,7 +264,7 @@ static void check_exact_reps(struct report *rep)
     }
 }
 
-/* bf16 and q8: the root mean square of the difference, over that of the result. Scores here have a deviation of
+/* bf16, q8 and q4 (whose arithmetic is that of q8): the root mean square of the difference, over that of the result. Scores here have a deviation of
  * at most about 1 and err by 2^-9 (bf16: q rounded) or 1/127/sqrt(3) (q8: q to 1/254 of the largest in a block, which is about
  * 3 deviations) of that; weights by 2^-9 / sqrt(3) or 1/510 of the largest: together below 1/2 % and 2 %. */
 static void check_low_reps(struct report *rep)
@@ -272,7 +272,7 @@ static void check_low_reps(struct report *rep)
     struct rng r = {7};
     for (int i = 0; i < 12; i++) {
         const int64_t d = i % 3 == 0 ? 64 : i % 3 == 1 ? 128 : 80;
-        const enum kv_rep kv = i % 2 ? KV_BF16 : KV_Q8;
+        const enum kv_rep kv = i % 2 ? KV_BF16 : i % 4 ? KV_Q4 : KV_Q8;
         struct scene s = scene_new(&r, kernels_plain(), kv, d, d, 16, i % 4 < 2 ? 0 : 50.0f, X_RANDOM);
         for (int64_t j = 0; j < 16 * d; j++)
             floats(&s.q)[j] *= 0.25f;

@@ -153,8 +153,8 @@ static void knobs(struct contract *c, const struct method *m)
 static void words(struct contract *c, const struct method *m)
 {
     check(c, m->title && m->paper && m->exact_to && m->text, m->name, "a description is missing", "");
-    check(c, m->neutral || m->guarantee != METHOD_APPROXIMATE || m->traits & METHOD_FOR_TESTS, m->name,
-          "no neutral setting", "");
+    check(c, m->neutral || m->guarantee != METHOD_APPROXIMATE || m->traits & METHOD_FOR_TESTS || !m->n_knobs,
+          m->name, "no neutral setting", "");
 }
 
 /* ---- memory --------------------------------------------------------------------------------------------------- */

@@ -82,7 +82,7 @@ static void quick_matrix(struct matrix *x)
 static int self_test(struct matrix *x)
 {
     struct run_spec s = {.n_threads = 2, .n_batch = 512};
-    for (s.kv = HASTEN_KV_F32; s.kv <= HASTEN_KV_Q8; s.kv++)
+    for (s.kv = HASTEN_KV_F32; s.kv <= HASTEN_KV_Q4; s.kv++)
         compare(x, &s);
     s = (struct run_spec){.n_threads = 2, .n_batch = 512, .reference = true};
     compare(x, &s);
@@ -96,19 +96,20 @@ static int self_test(struct matrix *x)
     const int32_t row = first_difference(x->base, got, x->n, hasten_model_n_vocab(x->model));
     free(got);
     free(changed);
-    printf("self-test: %d of 4 other arithmetics differ, a changed token shows at %d (expected 4, %d)\n",
+    printf("self-test: %d of 5 other arithmetics differ, a changed token shows at %d (expected 5, %d)\n",
            x->n_different, row, x->n / 2);
-    return x->n_different == 4 && row == x->n / 2 ? 0 : 1;
+    return x->n_different == 5 && row == x->n / 2 ? 0 : 1;
 }
 
 int main(int argc, char **argv)
 {
-    static const char *const kv[] = {"f16", "f32", "bf16", "q8"};
+    static const char *const kv[] = {"f16", "f32", "bf16", "q8", "q4"};
     size_t type = 0;
-    while (argc >= 5 && type < 4 && strcmp(argv[4], kv[type]) != 0)
+    while (argc >= 5 && type < 5 && strcmp(argv[4], kv[type]) != 0)
         type++;
-    if (argc < 4 || argc > 9 || type == 4) {
-        fprintf(stderr, "usage: bits MODEL N_TOKENS full|quick|self-test [f16|f32|bf16|q8 [ADAPTER...]]\n");
+    if (argc < 4 || argc > 9 || type == 5) {
+        fprintf(stderr,
+                "usage: bits MODEL N_TOKENS full|quick|self-test [f16|f32|bf16|q8|q4 [ADAPTER...]]\n");
         return 2;
     }
     struct hasten_model *m = open_or_exit(argv[1]);

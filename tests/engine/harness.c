@@ -33,7 +33,7 @@ struct hasten_lora_use adapter_or_exit(const struct hasten_model *m, const char 
 
 const char *spec_text(const struct run_spec *s, char *out, size_t out_size)
 {
-    static const char *const kv[] = {"f16", "f32", "bf16", "q8"};
+    static const char *const kv[] = {"f16", "f32", "bf16", "q8", "q4"};
     snprintf(out, out_size, "%d threads, chunk %d, batch %d, %d neighbours%s%s%s%s%s%s, kv %s", s->n_threads,
              s->chunk, s->n_batch, s->n_neighbours, s->forked ? ", forked" : "",
              s->restored == 2 ? ", restored as plain"

@@ -16,6 +16,8 @@ static double ref_key(const struct kv_tile *t, int64_t d_k, int64_t d, int64_t j
     case KV_Q8:
         return (double)(((const uint8_t *)t->k)[(d / 4 * ATTN_TILE + j) * 4 + d % 4] - 128) *
                (double)q8_key_scales(t->k, d_k)[d / Q8_BLOCK * ATTN_TILE + j];
+    case KV_Q4:
+        return (double)key_at(KV_Q4, t->k, d_k, d, j);
     default:
         return (double)((const float *)t->k)[d * ATTN_TILE + j];
     }
@@ -31,6 +33,9 @@ static double ref_value(const struct kv_tile *t, int64_t d_v, int64_t j, int64_t
     case KV_Q8:
         return (double)((const int8_t *)t->v)[(j / 4 * d_v + d) * 4 + j % 4] *
                (double)q8_value_scales(t->v, d_v)[j];
+    case KV_Q4:
+        return (double)(q4_value(t->v, d_v, j, d) * q4_value_subs(t->v, d_v)[d / Q8_BLOCK * ATTN_TILE + j]) *
+               (double)q4_value_scales(t->v, d_v)[j];
     default:
         return (double)((const float *)t->v)[j * d_v + d];
     }

@@ -13,6 +13,10 @@ MATH_INLINE float load_kv(enum kv_rep rep, const void *p, int64_t i)
 void twin_kv_store(enum kv_rep rep, int64_t d_k, int64_t d_v, int32_t e, const float *k, const float *v,
                    void *tile_k, void *tile_v)
 {
+    if (rep == KV_Q4) {
+        q4_store(d_k, d_v, e, k, v, tile_k, tile_v);
+        return;
+    }
     if (rep == KV_BF16 || rep == KV_Q8) {
         twin_low_store(rep, d_k, d_v, e, k, v, tile_k, tile_v);
         return;
@@ -100,23 +104,26 @@ CLONES_FMA static void twin_fold(const struct kv_tile *t, int64_t d_v, const flo
 
 void twin_attn_query(enum kv_rep rep, int64_t d_k, const float *q, void *dst)
 {
-    if (rep == KV_BF16 || rep == KV_Q8)
-        twin_low_query(rep, d_k, q, dst);
+    if (rep == KV_BF16 || rep == KV_Q8 || rep == KV_Q4)
+        twin_low_query(rep == KV_Q4 ? KV_Q8 : rep, d_k, q, dst);
     else
         memcpy(dst, q, (size_t)d_k * sizeof *q);
 }
 
 size_t twin_attn_scratch_bytes(enum kv_rep rep, int64_t d_k, int64_t d_v, int64_t n_q)
 {
-    (void)rep, (void)d_k, (void)d_v, (void)n_q;
-    return 0;
+    (void)n_q;
+    return rep == KV_Q4 ? q4_scratch_bytes(d_k, d_v) : 0;
 }
 
 void twin_attn_tile(const struct kv_tile *t, int64_t d_k, int64_t d_v, int64_t n_q, const void *q,
                     const struct attn_visible *vis, float softcap, struct attn_state *state, float *o,
                     void *scratch)
 {
-    (void)scratch;
+    if (t->rep == KV_Q4) {
+        q4_tile(twin_attn_tile, t, d_k, d_v, n_q, q, vis, softcap, state, o, scratch);
+        return;
+    }
     const bool low = t->rep == KV_BF16 || t->rep == KV_Q8;
     for (int64_t i = 0; i < n_q; i++) {
         const uint64_t visible = visible_bits(&vis[i]);

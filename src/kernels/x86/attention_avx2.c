@@ -139,6 +139,8 @@ size_t avx2_attn_scratch_bytes(enum kv_rep rep, int64_t d_k, int64_t d_v, int64_
 {
     if (rep == KV_BF16)
         return avx2_bf16_scratch_bytes(d_k, d_v);
+    if (rep == KV_Q4)
+        return q4_scratch_bytes(d_k, d_v);
     return rep == KV_F16 && n_q > QUERIES ? (size_t)(d_k + d_v) * ATTN_TILE * sizeof(float) : 0;
 }
 
@@ -174,6 +176,10 @@ void avx2_attn_tile(const struct kv_tile *t, int64_t d_k, int64_t d_v, int64_t n
                     const struct attn_visible *vis, float softcap, struct attn_state *state, float *o,
                     void *scratch)
 {
+    if (t->rep == KV_Q4) {
+        q4_tile(avx2_attn_tile, t, d_k, d_v, n_q, q, vis, softcap, state, o, scratch);
+        return;
+    }
     struct query qs[QUERIES];
     int64_t n = 0, left = 0; /* gathered; queries that see something and are not folded yet */
     for (int64_t i = 0; i < n_q; i++)

@@ -288,6 +288,10 @@ void avx512_attn_tile(const struct kv_tile *t, int64_t d_k, int64_t d_v, int64_t
                       const struct attn_visible *vis, float softcap, struct attn_state *state, float *o,
                       void *scratch)
 {
+    if (t->rep == KV_Q4) {
+        q4_tile(avx512_q8_tile, t, d_k, d_v, n_q, q, vis, softcap, state, o, scratch);
+        return;
+    }
     if (t->rep == KV_Q8) {
         avx512_q8_tile(t, d_k, d_v, n_q, q, vis, softcap, state, o, scratch);
         return;
@@ -311,7 +315,7 @@ void avx512_attn_query(enum kv_rep rep, int64_t d_k, const float *q, void *dst)
 {
     if (rep == KV_BF16)
         avx512_bf16_query(d_k, q, dst);
-    else if (rep == KV_Q8)
+    else if (rep == KV_Q8 || rep == KV_Q4)
         avx512_q8_query(d_k, q, dst);
     else
         twin_attn_query(rep, d_k, q, dst);
@@ -319,7 +323,8 @@ void avx512_attn_query(enum kv_rep rep, int64_t d_k, const float *q, void *dst)
 
 size_t avx512_attn_scratch_bytes(enum kv_rep rep, int64_t d_k, int64_t d_v, int64_t n_q)
 {
-    (void)d_v;
+    if (rep == KV_Q4)
+        return q4_scratch_bytes(d_k, d_v) + avx512_q8_scratch_bytes(n_q);
     if (rep == KV_Q8)
         return avx512_q8_scratch_bytes(n_q);
     if (rep == KV_BF16)
