@@ -24,6 +24,7 @@ typedef enum hasten_status {
     HASTEN_ERR_CANCELLED,   /* the caller's cancel flag was seen                           (exit 130) */
     HASTEN_ERR_TEMPLATE,    /* a chat template failed, with line and column                (exit 3) */
     HASTEN_ERR_INTERNAL,    /* a state that must not occur                                 (exit 1) */
+    HASTEN_ERR_TIMEOUT,     /* a deadline passed                                           (exit 1) */
     HASTEN_STATUS_COUNT
 } hasten_status;
 

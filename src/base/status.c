@@ -18,6 +18,7 @@ static const struct {
     [HASTEN_ERR_CANCELLED] = {"cancelled", 130},
     [HASTEN_ERR_TEMPLATE] = {"chat template failed", 3},
     [HASTEN_ERR_INTERNAL] = {"internal error", 1},
+    [HASTEN_ERR_TIMEOUT] = {"deadline passed", 1},
 };
 
 const char *hasten_status_text(hasten_status status)

@@ -95,7 +95,7 @@ static hasten_status drive(struct answers *a, struct run *r, const struct answer
     hasten_status st = HASTEN_OK;
     uint64_t last = clock_now_ns(), done, total;
     int32_t seen = 0;
-    while (!st && run_next(r, &item)) {
+    while (!st && run_next(r, a->engine->settings.n_batch, &item)) {
         st = hasten_step(a->engine, &item, 1, take_rows, r, cancel, err);
         if (st == HASTEN_ERR_CANCELLED)
             return st;

@@ -1,5 +1,6 @@
 /* What the modes of `hasten bench` share: options, the printing of limits and statistics. One file per mode:
- * bench_speed.c (a model's prefill and decode), bench_answers.c (--workload), bench_profile.c (--breakdown), bench_limits.c (--roofline),
+ * bench_speed.c (a model's prefill and decode), bench_answers.c (--workload), bench_parallel.c (--parallel),
+ * bench_profile.c (--breakdown), bench_limits.c (--roofline),
  * bench_kernels.c (--kernels), bench_serve.c (--serve). Measuring is in src/bench/; here it is only asked for and printed. */
 #ifndef HASTEN_CLI_BENCH_H
 #define HASTEN_CLI_BENCH_H
@@ -16,10 +17,12 @@ struct load_args {   /* --serve */
 };
 
 struct bench_args {
-    const char *text;  /* -f, or NULL: built in */
-    const char *batch; /* "4,16", or NULL */
-    const char *type;  /* --kernels: one weight type, or NULL */
+    const char *text;     /* -f, or NULL: built in */
+    const char *batch;    /* "4,16", or NULL */
+    const char *parallel; /* the same */
+    const char *type;     /* --kernels: one weight type, or NULL */
     int32_t n_prompt, n_gen, depth, repeat;
+    uint64_t itl_target; /* ms; 0: none */
     bool roofline, kernels, breakdown, no_limits;
     const char *workload, *half; /* NULL: none; any */
     int part;                    /* enum prompts_part */
@@ -36,6 +39,7 @@ int bench_roofline(struct bench_args *a);
 int bench_kernels(struct bench_args *a);
 int bench_profile(struct bench_args *a, struct hasten_engine_settings *settings, const char *model);
 int bench_answers(struct bench_args *a, struct hasten_engine_settings *settings, const char *model);
+int bench_parallel(struct bench_args *a, struct hasten_engine_settings *settings, const char *model);
 int bench_speed(struct bench_args *a, struct hasten_engine_settings *settings, const char *model);
 int bench_serve(struct bench_args *a, const char *model); /* model: NULL, or the id to ask for */
 struct option_group bench_serve_group(struct load_args *a);

@@ -18,6 +18,10 @@ static const struct option_def bench_defs[] = {
     {"repeat", "r", OPT_INT, offsetof(struct bench_args, repeat), 1, 1000, "5", "N", "repetitions"},
     {"batch", NULL, OPT_STRING, offsetof(struct bench_args, batch), 0, 0, NULL, "B,...",
      "also decode B sequences together; total speed"},
+    {"parallel", NULL, OPT_STRING, offsetof(struct bench_args, parallel), 0, 0, NULL, "N,...",
+     "N streams ask anew as soon as they are answered: total speed, time to the first token and between tokens"},
+    {"itl-target", NULL, OPT_DURATION, offsetof(struct bench_args, itl_target), 0, 3600, "0", "TIME",
+     "with --parallel: prompts are read in chunks so small that running answers keep this pace; 0: in large ones"},
     {"text", "f", OPT_STRING, offsetof(struct bench_args, text), 0, 0, NULL, "FILE",
      "where the tokens come from [built in]"},
     {"workload", NULL, OPT_STRING, offsetof(struct bench_args, workload), 0, 0, NULL, "NAME",
@@ -108,11 +112,17 @@ static int refuse_idle(const struct command *c, const struct bench_args *a, cons
 {
     const struct option_group *own = &groups[1], *load = &groups[2], *model = &groups[3],
                               *methods = &groups[4];
-    const char *mode = a->roofline ? "--roofline" : a->kernels ? "--kernels" : "--breakdown", *idle = NULL;
+    const char *mode = a->roofline   ? "--roofline"
+                       : a->kernels  ? "--kernels"
+                       : a->parallel ? "--parallel"
+                                     : "--breakdown",
+               *idle = NULL;
     if (a->load.url)
         return refuse_idle_serve(c, a, own, model, methods);
     if ((idle = not_taken(load, "")))
         return cli_usage(c, "--%s without --serve (it says how to load a server)", idle);
+    if (!a->parallel && (idle = methods_beyond(methods, METHODS_ANSWERS)))
+        return cli_usage(c, "--%s without --parallel (it is about several answers)", idle);
     if (a->breakdown && answers(a))
         return cli_usage(c, "--breakdown with --draft or --stop-when (it books steps, not answers)");
     if (a->model.methods.spec[STAGE_SAMPLE].n > 0)
@@ -122,10 +132,14 @@ static int refuse_idle(const struct command *c, const struct bench_args *a, cons
     if (!a->workload && (option_on_line(own, "half") || option_on_line(own, "part")))
         return cli_usage(c, "--%s without --workload (it chooses among its prompts)",
                          option_on_line(own, "half") ? "half" : "part");
+    if (!a->parallel && option_on_line(own, "itl-target"))
+        return cli_usage(c, "--itl-target without --parallel (it is about several answers)");
     if (a->roofline || a->kernels) {
         idle =
             not_taken(own, a->kernels ? " roofline kernels breakdown type " : " roofline kernels breakdown ");
         idle = idle ? idle : not_taken(model, " threads ");
+    } else if (a->parallel) {
+        idle = not_taken(own, " roofline kernels breakdown parallel itl-target n-prompt n-gen repeat text ");
     } else if (a->breakdown) {
         idle = not_taken(own, " roofline kernels breakdown n-prompt n-gen n-depth repeat text ");
     } else if (a->workload || answers(a)) {
@@ -137,6 +151,8 @@ static int refuse_idle(const struct command *c, const struct bench_args *a, cons
         return cli_usage(c, "%s takes no --%s (it would change nothing)", mode, idle);
     if (a->roofline || a->kernels)
         return -1;
+    if (a->parallel && (a->n_prompt == 0 || a->n_gen == 0))
+        return cli_usage(c, "--parallel with -p 0 or -n 0 (expected tokens for both)");
     if (a->workload && option_given(own, "n-gen") && a->n_gen == 0)
         return cli_usage(c, "--workload with -n 0 (expected tokens to write)");
     if (!a->workload && answers(a) && (a->n_gen == 0 || (int64_t)a->depth + a->n_prompt == 0))
@@ -171,6 +187,8 @@ static int run_mode(struct bench_args *a, const struct option_group *model_optio
     const char *model = model_argument(&a->model, pos, &err);
     if (!model || model_settings(&a->model, model_options, &settings, &err))
         return ui_fail(&a->ui, &err);
+    if (a->parallel)
+        return bench_parallel(a, &settings, model);
     if (a->breakdown)
         return bench_profile(a, &settings, model);
     return a->workload || answers(a) ? bench_answers(a, &settings, model) : bench_speed(a, &settings, model);
@@ -186,10 +204,10 @@ int cmd_bench(const struct command *c, int argc, char **argv)
                                      .defs = bench_defs,
                                      .n = sizeof bench_defs / sizeof *bench_defs,
                                      .dst = &a,
-                                     .exclusive = "roofline kernels breakdown workload"},
+                                     .exclusive = "roofline kernels breakdown workload parallel"},
                                     bench_serve_group(&a.load),
                                     model_group(&a.model),
-                                    methods_group(&a.model.methods, true)};
+                                    methods_group(&a.model.methods, METHODS_BATCH)};
     struct option_positionals pos;
     int rc = command_parse(c, &a.ui, groups, N_GROUPS, 1, argc, argv, &pos);
     if (rc >= 0)

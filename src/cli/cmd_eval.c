@@ -160,22 +160,21 @@ static int run_mode(const struct command *c, struct eval_args *a, const struct o
 int cmd_eval(const struct command *c, int argc, char **argv)
 {
     struct eval_args a = {0};
-    struct option_group groups[N_GROUPS] = {[GROUP_UI] = ui_group(&a.ui),
-                                            [GROUP_OWN] = {.title = "Evaluation:",
-                                                           .defs = eval_defs,
-                                                           .n = sizeof eval_defs / sizeof *eval_defs,
-                                                           .dst = &a,
-                                                           .exclusive = "ppl ids"},
-                                            [GROUP_DAMAGE] = {.title = "Damage:",
-                                                              .defs = damage_defs,
-                                                              .n = sizeof damage_defs / sizeof *damage_defs,
-                                                              .dst = &a},
-                                            [GROUP_TASK] = {.title = "Tasks:",
-                                                            .defs = task_defs,
-                                                            .n = sizeof task_defs / sizeof *task_defs,
-                                                            .dst = &a},
-                                            [GROUP_MODEL] = model_group(&a.model),
-                                            [GROUP_METHODS] = methods_group(&a.model.methods, true)};
+    struct option_group groups[N_GROUPS] = {
+        [GROUP_UI] = ui_group(&a.ui),
+        [GROUP_OWN] = {.title = "Evaluation:",
+                       .defs = eval_defs,
+                       .n = sizeof eval_defs / sizeof *eval_defs,
+                       .dst = &a,
+                       .exclusive = "ppl ids"},
+        [GROUP_DAMAGE] = {.title = "Damage:",
+                          .defs = damage_defs,
+                          .n = sizeof damage_defs / sizeof *damage_defs,
+                          .dst = &a},
+        [GROUP_TASK] =
+            {.title = "Tasks:", .defs = task_defs, .n = sizeof task_defs / sizeof *task_defs, .dst = &a},
+        [GROUP_MODEL] = model_group(&a.model),
+        [GROUP_METHODS] = methods_group(&a.model.methods, METHODS_ANSWERS)};
     struct option_positionals pos;
     int rc = command_parse(c, &a.ui, groups, N_GROUPS, 2, argc, argv, &pos);
     if (rc >= 0)

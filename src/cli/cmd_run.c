@@ -240,7 +240,7 @@ int cmd_run(const struct command *c, int argc, char **argv)
                                      .exclusive = "prompt file turns|raw system"},
                                     model_group(&a.model),
                                     sample_group(&a.sample),
-                                    methods_group(&a.model.methods, true)};
+                                    methods_group(&a.model.methods, METHODS_ANSWERS)};
     struct option_positionals pos;
     int rc = command_parse(c, &a.ui, groups, 5, 1, argc, argv, &pos);
     if (rc >= 0)

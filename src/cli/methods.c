@@ -3,7 +3,7 @@
 #include <jansson.h>
 #include <string.h>
 
-/* Stages that an engine drives on its own, then those of the loop of an answer. */
+/* Stages that an engine drives on its own, then those of the loop of an answer, then those of many. */
 #define STAGE_OPTION(name, stage, help)                                                                      \
     {                                                                                                        \
         name, NULL, OPT_LIST, offsetof(struct method_args, spec) + (stage) * sizeof(struct option_list), 0,  \
@@ -11,6 +11,7 @@
     }
 
 #define N_ANSWERS 6
+#define N_BATCH 1
 static const struct option_def method_defs[] = {
     STAGE_OPTION("weights", STAGE_WEIGHTS, "what matrices are made of: requant:type=q4_0,tensors=ffn"),
     STAGE_OPTION("depth", STAGE_DEPTH, "which layers a row runs through: drop:layers=10-13"),
@@ -24,15 +25,26 @@ static const struct option_def method_defs[] = {
     STAGE_OPTION("stop-when", STAGE_STOP, "when it is enough, beside --stop: budget:max=512"),
     STAGE_OPTION("sample", STAGE_SAMPLE, "which tokens may be chosen: gbnf:file=F, as --grammar F"),
     STAGE_OPTION("modality", STAGE_MODALITY, "what is read before the prompt: raw:file=VECTORS"),
+    STAGE_OPTION("schedule", STAGE_SCHEDULE, "who of those that wait comes next: sjf (default: fcfs)"),
 };
 
-struct option_group methods_group(struct method_args *args, bool answers)
+static int n_options(enum method_options kind)
 {
-    return (struct option_group){.title = "Methods:",
-                                 .defs = method_defs,
-                                 .n = (int)(sizeof method_defs / sizeof *method_defs) -
-                                      (answers ? 0 : N_ANSWERS),
-                                 .dst = args};
+    const int all = (int)(sizeof method_defs / sizeof *method_defs);
+    return all - (kind < METHODS_BATCH ? N_BATCH : 0) - (kind < METHODS_ANSWERS ? N_ANSWERS : 0);
+}
+
+struct option_group methods_group(struct method_args *args, enum method_options kind)
+{
+    return (struct option_group){.title = "Methods:", .defs = method_defs, .n = n_options(kind), .dst = args};
+}
+
+const char *methods_beyond(const struct option_group *g, enum method_options kind)
+{
+    for (int i = n_options(kind); i < g->n; i++)
+        if (option_on_line(g, g->defs[i].name))
+            return g->defs[i].name;
+    return NULL;
 }
 
 static bool forks(enum method_stage stage, const char *spec)

@@ -227,6 +227,8 @@ void packing_finish(struct hasten_engine *e);
 hasten_status forward_pass(struct hasten_engine *e, const volatile int *cancel, struct hasten_error *err);
 /* The same for encoders (encode.c): items are whole in the pass. */
 hasten_status encode_pass(struct hasten_engine *e, const volatile int *cancel, struct hasten_error *err);
+/* KV pages that must be free for an item, whose logits have a sink; those of several items add up. */
+int64_t step_need(struct hasten_engine *e, const struct hasten_item *it);
 /* hasten_step without its logits: after is called behind each pass, until it returns false. */
 typedef bool (*pass_fn)(struct hasten_engine *e, void *ctx);
 hasten_status engine_run(struct hasten_engine *e, const struct hasten_item *items, int32_t n_items,

@@ -87,14 +87,24 @@ static int32_t first_written(const struct hasten_seq *s)
     return a < b ? a : b;
 }
 
-static int64_t pages_needed(const struct hasten_engine *e, const struct hasten_item *items, int32_t n_items)
+static int64_t pages_needed(const struct hasten_engine *e, const struct hasten_item *it)
+{
+    const int32_t from = first_written(it->seq), to = it->seq->length + it->n;
+    return kv_need(&e->kv, &it->seq->kv, from, to) + cache_need(e, it->seq, from, to);
+}
+
+static int64_t pages_of_all(const struct hasten_engine *e, const struct hasten_item *items, int32_t n_items)
 {
     int64_t need = 0;
-    for (int32_t i = 0; i < n_items; i++) {
-        const int32_t from = first_written(items[i].seq), to = items[i].seq->length + items[i].n;
-        need += kv_need(&e->kv, &items[i].seq->kv, from, to) + cache_need(e, items[i].seq, from, to);
-    }
+    for (int32_t i = 0; i < n_items; i++)
+        need += pages_needed(e, &items[i]);
     return need;
+}
+
+int64_t step_need(struct hasten_engine *e, const struct hasten_item *it)
+{
+    plan_item(e, it, true);
+    return pages_needed(e, it);
 }
 
 static hasten_status make_room(struct hasten_engine *e, const struct hasten_item *items, int32_t n_items,
@@ -102,9 +112,9 @@ static hasten_status make_room(struct hasten_engine *e, const struct hasten_item
 {
     for (int32_t i = 0; i < n_items; i++)
         plan_item(e, &items[i], wanted);
-    int64_t need = pages_needed(e, items, n_items);
+    int64_t need = pages_of_all(e, items, n_items);
     if (need > e->kv.n_free && !store_make_room(e->store, need)) /* a store gives up what nobody uses; then */
-        need = pages_needed(e, items, n_items);                  /* fewer pages are shared, and copied */
+        need = pages_of_all(e, items, n_items);                  /* fewer pages are shared, and copied */
     if (need > e->kv.n_free)
         return error_set(
             err, HASTEN_ERR_FULL,

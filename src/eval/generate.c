@@ -229,7 +229,7 @@ static int take_rows(void *ctx, const float *logits, const struct hasten_logits_
 static hasten_status plan_slot(struct batch *b, struct slot *s, int32_t *n, int32_t *room,
                                struct hasten_error *err)
 {
-    if (!run_next(s->run, &b->items[*n]))
+    if (!run_next(s->run, b->g->n_batch, &b->items[*n]))
         return end_turn(b, s, err);
     *room -= b->items[*n].n;
     s->wants = true;

@@ -6,7 +6,7 @@
 static hasten_status mask_here(const struct run *r, int32_t *n, struct hasten_error *err)
 {
     const struct sampler_settings *law = &r->task.law->settings;
-    uint64_t *mask = r->task.law->mask;
+    uint64_t *mask = r->mask;
     hasten_status st = grammar_mask(r->grammar, mask, n, err);
     for (int32_t i = 0; i < law->n_bias && !st; i++) {
         const int32_t id = law->bias[i].id;
@@ -37,7 +37,7 @@ hasten_status choose_token(struct run *r, const float *row, struct hasten_error 
         const hasten_status st = r->masked ? HASTEN_OK : mask_here(r, &n, err);
         if (st || n == 0)
             return st ? st : end_without_token(r, err);
-        settings.mask = law->mask;
+        settings.mask = r->mask;
     }
     return sampler_choose(law->sampler, law->memory, &settings, row, r->path + r->n_soft,
                           r->n_path - r->n_soft, r->n_path, &r->chosen, law->logprobs ? r->top : NULL, err);
@@ -52,7 +52,7 @@ const uint64_t *choose_mask(struct run *r)
         return NULL;
     r->status = mask_here(r, &r->n_masked, &r->err);
     r->masked = !r->status && r->n_masked > 0;
-    return r->masked ? law->mask : NULL;
+    return r->masked ? r->mask : NULL;
 }
 
 /* Log-probabilities and mirostat need the row; so does a stop method, to decide. */
@@ -65,9 +65,9 @@ hasten_status choose_forced(struct run *r, struct hasten_error *err)
         st = mask_here(r, &n, err);
         if (st || n != 1)
             return st;
-        while (!law->mask[id / 64])
+        while (!r->mask[id / 64])
             id += 64;
-        r->chosen = (struct token_logprob){id + __builtin_ctzll(law->mask[id / 64]), NAN};
+        r->chosen = (struct token_logprob){id + __builtin_ctzll(r->mask[id / 64]), NAN};
         st = commit_chosen(r, err);
     }
     return st;

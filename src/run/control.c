@@ -41,8 +41,8 @@ static double chance(const struct draft_control *c, int32_t class, int32_t i)
     return (PRIOR * sure + c->stood[class][p]) / (PRIOR + c->checked[class][p]);
 }
 
-/* Cost of a step of m rows; 0: nothing is known. */
-static double cost_of(const struct draft_control *c, int32_t m)
+/* Cost of a step of m rows that is not shared; 0: nothing is known. */
+static double own_cost(const struct draft_control *c, int32_t m)
 {
     int32_t below = 0, above = 0, before = 0;
     for (int32_t i = 1; i <= DRAFT_MAX + 1; i++) {
@@ -66,21 +66,30 @@ static double cost_of(const struct draft_control *c, int32_t m)
     return c->ms[below] + (slope > 0 ? slope : 0) * (m - below);
 }
 
-int32_t control_choose(struct draft_control *c, int32_t n, float conf)
+/* Cost of a step with k proposed tokens. */
+static double cost_with(const struct draft_control *c, const struct draft_company *with, int32_t k)
+{
+    return with ? cost_of(with->cost, with->rows + k) : own_cost(c, k + 1);
+}
+
+int32_t control_choose(struct draft_control *c, const struct draft_company *with, int32_t n, float conf,
+                       double *tokens)
 {
     const int32_t class = class_of(conf);
-    const double plain = cost_of(c, 1);
-    double reach = 1, tokens = 1, best = plain > 0 ? GAIN / plain : 0;
+    const double plain = cost_with(c, with, 0), others = with ? with->tokens : 0;
+    double reach = 1, sum = 1, best = plain > 0 ? GAIN * (others + 1) / plain : 0;
     int32_t k = 0;
-    if (n < 1 || c->ms[1] <= 0 || c->since_plain >= REFRESH)
+    *tokens = 1;
+    if (n < 1 || plain <= 0 || (!with && (c->ms[1] <= 0 || c->since_plain >= REFRESH)))
         return 0;
     for (int32_t i = 0; i < n; i++) {
         reach *= chance(c, class, i);
-        tokens += reach;
-        const double speed = tokens / cost_of(c, i + 2);
+        sum += reach;
+        const double speed = (others + sum) / cost_with(c, with, i + 1);
         if (speed > best) {
             best = speed;
             k = i + 1;
+            *tokens = sum;
         }
     }
     c->paused[class] = k ? 0 : c->paused[class] + 1;
@@ -88,7 +97,7 @@ int32_t control_choose(struct draft_control *c, int32_t n, float conf)
         c->paused[class] = 0;
         k = n < RETRY_TOKENS ? n : RETRY_TOKENS;
     }
-    while (k > 0 && cost_of(c, k + 1) - plain > c->credit)
+    while (!with && k > 0 && own_cost(c, k + 1) - plain > c->credit)
         k--;
     return k;
 }
@@ -116,7 +125,7 @@ void control_note(struct draft_control *c, int32_t n_due, int32_t n_drafts, floa
         *checked = KEEP * *checked + 1;
         *stood = KEEP * *stood + (i < n_stood);
     }
-    if (rows > DRAFT_MAX + 1)
+    if (rows > DRAFT_MAX + 1 || !(ms > 0))
         return;
     double *known = &c->ms[rows]; /* down faster than up: what disturbs a step makes it longer */
     const double by = ms - *known;

@@ -3,6 +3,7 @@
 #ifndef HASTEN_RUN_CONTROL_H
 #define HASTEN_RUN_CONTROL_H
 #include "engine/draft.h"
+#include "run/cost.h"
 
 #define CONTROL_CLASSES 8 /* of the drafter's confidence in its first token */
 #define CONTROL_PLACES 9  /* of a token in its proposal: the first eight, and all behind them */
@@ -16,9 +17,17 @@ struct draft_control {
     double credit; /* ms that proposals may lose: what they saved so far, and a little of every step */
 };
 
-/* Of n proposed tokens so many. */
-int32_t control_choose(struct draft_control *c, int32_t n, float conf);
-/* A step of n_due due and n_drafts proposed tokens took ms; the first n_checked were looked at, n_stood stood. */
+/* A step that others are in too: then as many as promise the most tokens a millisecond of all together. */
+struct draft_company {
+    const struct step_cost *cost;
+    double rows;   /* of the step without what is proposed here, those due here among them */
+    double tokens; /* that it brings the others */
+};
+/* Of n proposed tokens so many; *tokens: what the step then brings here, on average. with: NULL, or the company. */
+int32_t control_choose(struct draft_control *c, const struct draft_company *with, int32_t n, float conf,
+                       double *tokens);
+/* A step of n_due due and n_drafts proposed tokens took ms (0: together with others' rows); the first n_checked were
+ * looked at, n_stood stood. */
 void control_note(struct draft_control *c, int32_t n_due, int32_t n_drafts, float conf, int32_t n_checked,
                   int32_t n_stood, double ms);
 

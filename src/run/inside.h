@@ -23,13 +23,15 @@ struct run {
     struct speculation *drafts, *own_drafts;
     struct detok *detok;
     struct grammar_state *grammar; /* NULL: none */
+    uint64_t *mask;                /* its own, as steps that it shares read it; NULL without a grammar */
+    bool soft_item;                /* the item in progress is of soft input */
     int32_t n_ctx;
     int32_t *path; /* [n_ctx + 1 + DRAFT_MAX] prompt and answer; behind them what is proposed */
     int64_t n_path, n_prompt;
     const float *soft; /* [n_soft × d_model] what stands before the prompt's tokens (engine/modality.h) */
     int32_t n_soft;
     struct tokens read; /* what a method of the stage context left of the prompt: task.ids then */
-    bool masked;        /* the item in progress names the tokens of law->mask, n_masked of them */
+    bool masked;        /* the item in progress names the tokens of mask, n_masked of them */
     int32_t n_masked;
     uint64_t t0, step_t0; /* clock, ns: of the phase, of the step */
     bool reading, done;   /* the prompt is not through; nothing is left to do */
@@ -39,11 +41,13 @@ struct run {
         *ends; /* [n_ctx + 1] length of the text behind each token of the answer; NULL: nothing is cut back */
     int32_t reach;
     /* of the step in progress */
-    int32_t base, n_due, n_drafts; /* rows: the sequence's before it, due, proposed */
-    int32_t n_taken, n_stood;      /* rows sampled; drafts that stood */
-    bool sampling;                 /* its last due row is the path's */
-    bool crowded;                  /* the pool had no pages for drafts */
-    bool watched;                  /* a stop method wants to decide on `chosen` */
+    int32_t base, n_due, n_drafts;       /* rows: the sequence's before it, due, proposed */
+    int32_t n_taken, n_stood;            /* rows sampled; drafts that stood */
+    bool sampling;                       /* its last due row is the path's */
+    bool crowded;                        /* the pool had no pages for drafts */
+    const struct draft_company *company; /* NULL: nobody shares it */
+    double expected;                     /* tokens that it may bring */
+    bool watched;                        /* a stop method wants to decide on `chosen` */
     struct token_logprob chosen, top[64];
     hasten_status status; /* of what the sink did */
     struct hasten_error err;

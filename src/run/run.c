@@ -34,16 +34,16 @@ static hasten_status check_prompt(const struct run_task *t, struct hasten_error 
     return HASTEN_OK;
 }
 
-static hasten_status check_length(const struct run *r, struct hasten_error *err)
+static hasten_status check_length(const struct hasten_engine *e, int64_t n, struct hasten_error *err)
 {
-    const int64_t n = r->n_soft + r->task.n;
-    return n <= r->n_ctx
+    const int32_t n_ctx = hasten_engine_n_ctx(e);
+    return n <= n_ctx
                ? HASTEN_OK
                : error_set(
                      err, HASTEN_ERR_FULL,
                      "generating: the prompt has %lld tokens, the context holds %d (expected fewer, or a "
                      "larger -c)",
-                     (long long)n, (int)r->n_ctx);
+                     (long long)n, (int)n_ctx);
 }
 
 /* What the stages context and modality make of the prompt. */
@@ -56,14 +56,22 @@ static hasten_status make_prompt(struct run *r, struct hasten_error *err)
             ((const struct modality_ops *)u->m->hosted)->rows(u->state, &r->soft, &r->n_soft);
     }
     if (!context_is_used(e))
-        return check_length(r, err);
+        return check_length(e, r->n_soft + r->task.n, err);
     const hasten_status st = context_shorten(e, r->task.ids, r->task.n, r->task.cancel, &r->read, err);
     if (st)
         return st;
     r->out->dropped_n = (int32_t)(r->task.n - r->read.n);
     r->task.ids = r->read.ids;
     r->task.n = r->read.n;
-    return check_length(r, err);
+    return check_length(e, r->n_soft + r->task.n, err);
+}
+
+hasten_status run_check(const struct run_task *t, struct hasten_error *err)
+{
+    hasten_status st = check_prompt(t, err);
+    if (!st)
+        st = check_grammar(t, err);
+    return st || context_is_used(t->engine) ? st : check_length(t->engine, t->n, err);
 }
 
 /* The sequence and the sampler's memory keep what they share with the prompt, but its last token. */
@@ -97,6 +105,14 @@ static hasten_status open_memory(struct run *r, struct hasten_error *err)
     return HASTEN_OK;
 }
 
+static hasten_status open_grammar(struct run *r, struct hasten_error *err)
+{
+    struct grammar_masks *masks = r->task.law->masks;
+    r->mask = mem_calloc((size_t)grammar_masks_n_words(masks), sizeof *r->mask);
+    return r->mask ? grammar_start(masks, &r->grammar, err)
+                   : error_set(err, HASTEN_ERR_MEMORY, "generating: out of memory");
+}
+
 static hasten_status begin(struct run *r, struct hasten_error *err)
 {
     const struct sampling *law = r->task.law;
@@ -107,7 +123,7 @@ static hasten_status begin(struct run *r, struct hasten_error *err)
     if (!st)
         st = detok_open(r->task.vocab, law->stops, law->n_stops, run_shows_tokens(law), true, &r->detok, err);
     if (!st && law->masks)
-        st = grammar_start(law->masks, &r->grammar, err);
+        st = open_grammar(r, err);
     if (!st && !r->task.drafts) {
         st = speculation_open(r->task.engine, &r->own_drafts, err);
         r->drafts = r->own_drafts;
@@ -125,9 +141,7 @@ static hasten_status begin(struct run *r, struct hasten_error *err)
 hasten_status run_open(const struct run_task *t, struct answer *out, struct run **run,
                        struct hasten_error *err)
 {
-    hasten_status st = check_prompt(t, err);
-    if (!st)
-        st = check_grammar(t, err);
+    hasten_status st = run_check(t, err);
     if (st)
         return st;
     struct run *r = mem_calloc(1, sizeof *r);
@@ -151,6 +165,7 @@ void run_close(struct run *r)
         return;
     detok_close(r->detok);
     grammar_end(r->grammar);
+    mem_free(r->mask);
     speculation_close(r->own_drafts);
     mem_free(r->path);
     mem_free(r->ends);
@@ -160,13 +175,13 @@ void run_close(struct run *r)
 
 /* ---- a step --------------------------------------------------------------------------------------------------- */
 
-/* How many tokens are worth proposing: what the answer, the context and a pass have room for. */
-static int32_t room_for_drafts(const struct run *r)
+/* How many tokens are worth proposing: what the answer, the context and the rows left have room for. */
+static int32_t room_for_drafts(const struct run *r, int32_t max_rows)
 {
     const struct sampling *law = r->task.law;
     int64_t most = DRAFT_MAX;
-    const int64_t left = law->n_predict - r->out->ids.n - 1,
-                  rows = r->task.engine->settings.n_batch - r->n_due, context = r->n_ctx - r->n_path;
+    const int64_t left = law->n_predict - r->out->ids.n - 1, rows = max_rows - r->n_due,
+                  context = r->n_ctx - r->n_path;
     if (law->n_predict >= 0 && left < most)
         most = left;
     if (r->task.engine->methods.caching
@@ -179,33 +194,51 @@ static int32_t room_for_drafts(const struct run *r)
     return most > 0 ? (int32_t)most : 0;
 }
 
-bool run_next(struct run *r, struct hasten_item *item)
+static struct hasten_item item_of(struct run *r)
+{
+    const int64_t d = r->task.engine->model->desc.d_model;
+    return (struct hasten_item){.seq = r->task.seq,
+                                .tokens = r->soft_item ? NULL : r->path + r->base,
+                                .n = r->n_due + r->n_drafts,
+                                .want_from = r->sampling ? r->n_due - 1 : r->n_due,
+                                .mask = choose_mask(r),
+                                .embd = r->soft_item ? r->soft + r->base * d : NULL};
+}
+
+bool run_next(struct run *r, int32_t max_rows, struct hasten_item *item)
 {
     if (r->done)
         return false;
-    const int32_t n_batch = r->task.engine->settings.n_batch;
     r->base = hasten_seq_length(r->task.seq);
     r->n_due = (int32_t)r->n_path - r->base;
-    r->sampling = r->n_due <= n_batch;
-    r->n_due = r->sampling ? r->n_due : n_batch;
-    const bool soft = r->base < r->n_soft; /* an item of these alone */
-    if (soft) {
-        r->sampling = false;
-        r->n_due = r->n_soft - r->base < n_batch ? r->n_soft - r->base : n_batch;
-    }
+    r->soft_item = r->base < r->n_soft; /* an item of these alone */
+    if (r->soft_item)
+        r->n_due = r->n_soft - r->base;
+    r->sampling = !r->soft_item && r->n_due <= max_rows;
+    r->n_due = r->n_due <= max_rows ? r->n_due : max_rows;
     r->n_taken = r->n_stood = r->n_drafts = 0;
+    r->expected = r->sampling ? 1 : 0;
     r->watched = false;
     r->status = HASTEN_OK;
     r->step_t0 = clock_now_ns();
     if (r->sampling && !r->reading && !r->crowded)
-        r->n_drafts = speculation_propose(r, room_for_drafts(r), &r->status, &r->err);
-    const int64_t d = r->task.engine->model->desc.d_model;
-    *item = (struct hasten_item){.seq = r->task.seq,
-                                 .tokens = soft ? NULL : r->path + r->base,
-                                 .n = r->n_due + r->n_drafts,
-                                 .want_from = r->sampling ? r->n_due - 1 : r->n_due,
-                                 .mask = choose_mask(r),
-                                 .embd = soft ? r->soft + r->base * d : NULL};
+        r->n_drafts = speculation_propose(r, room_for_drafts(r, max_rows), &r->status, &r->err);
+    *item = item_of(r);
+    return true;
+}
+
+double run_company(struct run *r, const struct draft_company *with)
+{
+    r->company = with;
+    return r->expected;
+}
+
+bool run_drop_drafts(struct run *r, struct hasten_item *item)
+{
+    if (!r->n_drafts)
+        return false;
+    r->n_drafts = 0;
+    *item = item_of(r);
     return true;
 }
 
@@ -296,8 +329,20 @@ hasten_status run_after(struct run *r, hasten_status st, struct hasten_error *er
 bool run_reading(const struct run *r, uint64_t *done, uint64_t *total)
 {
     *total = (uint64_t)(r->n_prompt - r->out->cached_n);
-    *done = r->reading ? (uint64_t)(hasten_seq_length(r->task.seq) - r->out->cached_n) : *total;
+    const int32_t have = hasten_seq_length(r->task.seq) - r->out->cached_n;
+    *done = !r->reading ? *total : have > 0 ? (uint64_t)have : 0; /* less than none: it was cut back */
     return r->reading;
+}
+
+bool run_done(const struct run *r)
+{
+    return r->done;
+}
+
+int64_t run_path(const struct run *r, const int32_t **ids)
+{
+    *ids = r->path;
+    return r->n_path;
 }
 
 /* ---- one sequence --------------------------------------------------------------------------------------------- */
@@ -320,7 +365,7 @@ hasten_status run_answer(const struct run_task *t, run_progress_fn progress, voi
     uint64_t done, total;
     bool reading = true;
     hasten_status st = run_open(t, out, &r, err);
-    while (!st && run_next(r, &item)) {
+    while (!st && run_next(r, t->engine->settings.n_batch, &item)) {
         if (t->cancel && *t->cancel) {
             st = run_interrupt(r, err);
             continue;

@@ -78,12 +78,22 @@ struct run_task {
 };
 
 struct run;
+/* Whether run_open would take it, but for memory; t->seq is not looked at. */
+hasten_status run_check(const struct run_task *t, struct hasten_error *err);
 /* HASTEN_ERR_USAGE: a prompt without tokens, a grammar beside a method that puts tokens in; HASTEN_ERR_FULL: one longer than the context. out: the answer, filled as it
  * comes; it is the caller's also after a failure. */
 hasten_status run_open(const struct run_task *t, struct answer *out, struct run **run,
                        struct hasten_error *err);
-/* The item it wants in the next step, of at most n_batch rows; false: it is finished. The tokens are the run's. */
-bool run_next(struct run *r, struct hasten_item *item);
+/* The item it wants in the next step, of at most max_rows rows (at least 1); false: it is finished. The tokens are the
+ * run's. It may be asked again, or the item left out of the step; and between steps the sequence may be cut back: what
+ * it lacks of the path is due again. */
+bool run_next(struct run *r, int32_t max_rows, struct hasten_item *item);
+/* Says who shares the steps from the next run_next on, so that what is proposed pays for all (run/control.h). NULL: it is
+ * alone. Returns the tokens that the last item may be expected to bring. */
+struct draft_company;
+double run_company(struct run *r, const struct draft_company *with);
+/* The same item without what was proposed; false: nothing was. */
+bool run_drop_drafts(struct run *r, struct hasten_item *item);
 /* The logits of the item's rows, in order, from the step's sink. False: it wants no more of this step's. */
 bool run_take(struct run *r, const float *row);
 /* Behind the step, with what it returned (err: its sentence). HASTEN_ERR_CANCELLED ends the answer as interrupted; what
@@ -93,6 +103,9 @@ hasten_status run_after(struct run *r, hasten_status st, struct hasten_error *er
 hasten_status run_interrupt(struct run *r, struct hasten_error *err);
 /* Prompt tokens done, of how many that were not held: for who shows progress. False behind the prompt. */
 bool run_reading(const struct run *r, uint64_t *done, uint64_t *total);
+bool run_done(const struct run *r); /* run_next has nothing more */
+/* Prompt and answer so far: how many tokens; *ids: the run's. */
+int64_t run_path(const struct run *r, const int32_t **ids);
 void run_close(struct run *r); /* NULL is fine */
 
 /* The whole of it for one sequence. progress: NULL, or called between steps of the prompt, and once with done == total. */

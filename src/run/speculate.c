@@ -132,7 +132,7 @@ int32_t speculation_propose(struct run *r, int32_t most, hasten_status *st, stru
     int32_t n = 0;
     while (n < p.n && n < p.max && p.ids[n] >= 0 && p.ids[n] < n_vocab)
         n++;
-    return may_pause(s) ? control_choose(&s->control, n, s->conf[0]) : n;
+    return may_pause(s) ? control_choose(&s->control, r->company, n, s->conf[0], &r->expected) : n;
 }
 
 bool speculation_accepts(const struct speculation *s, int32_t own, int32_t drafted)
@@ -148,7 +148,7 @@ void speculation_outcome(struct run *r, double ms)
     const struct draft_self self = self_of(r);
     const struct draft_view view = view_of(r);
     const int32_t n_checked = r->n_taken < r->n_drafts ? r->n_taken : r->n_drafts;
-    control_note(&s->control, r->n_due, r->n_drafts, s->conf[0], n_checked, r->n_stood, ms);
+    control_note(&s->control, r->n_due, r->n_drafts, s->conf[0], n_checked, r->n_stood, r->company ? 0 : ms);
     if (ops_of(s->drafter)->outcome && r->n_drafts)
         ops_of(s->drafter)->outcome(&self, &view, n_checked, r->n_stood);
 }

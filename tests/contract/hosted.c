@@ -145,7 +145,7 @@ static hasten_status answer_beside(struct scene *s, const struct run_task *first
         struct hasten_item items[2];
         int n = 0;
         for (int r = 1; r >= 0; r--)
-            if (run_next(t.run[r], &items[n])) {
+            if (run_next(t.run[r], s->e->settings.n_batch, &items[n])) {
                 t.wants[r] = true;
                 t.owner[n++] = r;
             }

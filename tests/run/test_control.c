@@ -30,8 +30,9 @@ static double uniform(void)
 static double relative_time(struct draft_control *c, const struct text *t, int n)
 {
     double ms = 0;
+    double expected;
     for (int done = 0; done < n;) {
-        const int32_t k = control_choose(c, MOST, t->conf);
+        const int32_t k = control_choose(c, NULL, MOST, t->conf, &expected);
         int32_t stood = 0;
         while (stood < k && uniform() * 100 < t->stand)
             stood++;

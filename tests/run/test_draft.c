@@ -465,7 +465,7 @@ static void together_as_alone(void **state)
         struct hasten_item item[N_TOGETHER];
         int n = 0;
         for (int i = 0; i < N_TOGETHER; i++)
-            if (run_next(c.run[i], &item[n]))
+            if (run_next(c.run[i], 512, &item[n]))
                 c.of_item[n++] = c.run[i];
         if (n == 0)
             break;
