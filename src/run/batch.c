@@ -23,7 +23,7 @@ static hasten_status settle(struct batch *b, const struct batch_settings *s, str
 {
     const struct hasten_engine_settings *e = &b->engine->settings;
     const struct method_set *set = &b->engine->methods;
-    int32_t most = e->n_seq_max;
+    int32_t most = e->n_seq_max - e->n_kept; /* the others are the store's */
     b->settings = *s;
     b->shares = b->keeps = true;
     for (int32_t i = 0; i < set->n; i++) {

@@ -2,9 +2,13 @@
  * while pages, slots and rows are scarce and the clock is ours. After every event what must hold is looked at, every
  * answer is compared with what it is alone, and nobody waits for ever.
  *
- *     test_simulate [FIRST_SEED [COUNT [MODEL]]] */
+ *     test_simulate [FIRST_SEED [COUNT [MODEL [bleed]]]]
+ *
+ * bleed: eight at a time, each prompt with a mark of its own behind a common beginning, three of ten aborted, a store that
+ * has to give up something all the time, drafts: nobody must get anything of another. */
 #include "base/clock.h"
 #include "crowd.h"
+#include "tiny_model.h"
 #include "world.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,9 +19,12 @@
 
 #define MOST_JOBS 120
 #define N_CTX 256
+#define TINY "test_simulate.gguf" /* this name: the tiny model is written first */
 
 static uint64_t first_seed = 1, n_seeds = 20, seed_now, n_events;
 static const char *model_path = "script:hash=1,length=24";
+static bool bleed;
+static uint64_t n_jobs, n_ended_early, n_hit_tokens, n_evicted;
 
 struct simulation {
     struct crowd crowd;
@@ -104,7 +111,9 @@ static void when_shown(struct member *m)
 {
     n_events++;
     tick(300);
-    if (chance(60))
+    if (bleed && m->n_shown == m->tag)
+        batch_cancel(m->crowd->batch, m->id);
+    if (!bleed && chance(60))
         batch_cancel(m->crowd->batch, sim->m[draw(&sim->rng, (uint64_t)sim->n)].id);
 }
 
@@ -143,8 +152,9 @@ static void submit_one(void)
     m->job.scope = draw(rng, 2);
     m->job.owner = draw(rng, 4);
     m->job.priority = chance(3) ? (int32_t)draw(rng, 3) - 1 : 0;
-    m->job.deadline = chance(10) ? sim->now + draw(rng, 60000000) : 0;
-    m->fail_show = chance(25) ? 1 + (int32_t)draw(rng, 6) : 0;
+    m->tag = bleed && draw(rng, 2) ? 1 + (int32_t)draw(rng, 12) : 0; /* aborted at this piece of text */
+    m->job.deadline = !bleed && chance(10) ? sim->now + draw(rng, 60000000) : 0;
+    m->fail_show = !bleed && chance(25) ? 1 + (int32_t)draw(rng, 6) : 0;
     m->on_show = when_shown;
     m->on_done = when_done;
     const hasten_status st = batch_submit(sim->crowd.batch, &m->job, &m->id, &err);
@@ -167,9 +177,12 @@ static void open_simulation(const struct hasten_model *model)
     struct hasten_engine_settings s;
     static const int32_t batches[] = {1, 7, 32, 100, 512};
     static const char *const orders[] = {"schedule fcfs", "schedule sjf", "schedule sjf:age=1000,answer=0.5"};
+    static const char *const stores[] = {"store apc:slots=3,min=8", "store apc", "store apc:slots=12,min=1"};
     const char *specs[5];
     int n = 0;
-    if (draw(rng, 3)) {
+    if (bleed || draw(rng, 2))
+        specs[n++] = stores[draw(rng, 3)];
+    if (bleed || draw(rng, 3)) {
         specs[n++] = draw(rng, 2) ? "draft lookup:gamma=6" : "draft lookup:gamma=30,max=2";
         if (draw(rng, 2))
             specs[n++] = "draft verify:ctl=off";
@@ -184,11 +197,15 @@ static void open_simulation(const struct hasten_model *model)
     s.n_logits = 1 + (int32_t)draw(rng, 9);
     s.kv_positions = N_CTX + (int64_t)draw(rng, 4) * 64 * (int64_t)draw(rng, 6);
     s.kv_positions = s.kv_positions < N_CTX * s.n_seq_max ? s.kv_positions : N_CTX * s.n_seq_max;
-    const struct batch_settings b = {.n_slots = (int32_t)draw(rng, 9),
-                                     .queue_limit = 1 + (int32_t)draw(rng, 30),
+    if (bleed) {
+        s.n_seq_max = 8;
+        s.kv_positions = 2 * N_CTX;
+    }
+    const struct batch_settings b = {.n_slots = bleed ? 8 : (int32_t)draw(rng, 9),
+                                     .queue_limit = bleed ? MOST_JOBS : 1 + (int32_t)draw(rng, 30),
                                      .itl_target = draw(rng, 3) ? 0 : 0.2 * (double)draw(rng, 10)};
     crowd_open(&sim->crowd, model, specs, &s, &b);
-    sim->n_wanted = 20 + (int32_t)draw(rng, MOST_JOBS - 20);
+    sim->n_wanted = bleed ? MOST_JOBS : 20 + (int32_t)draw(rng, MOST_JOBS - 20);
 }
 
 /* Something was done, or somebody ended. */
@@ -220,7 +237,11 @@ static void finish_simulation(void)
 {
     struct batch_figures f;
     uint64_t n[4] = {0};
-    crowd_must_be_empty(&sim->crowd);
+    batch_figures(sim->crowd.batch, &f);
+    n_hit_tokens += f.store.hit_tokens;
+    n_evicted += f.store.evictions;
+    if (!store_keeps(sim->crowd.batch->store))
+        crowd_must_be_empty(&sim->crowd);
     for (int32_t i = 0; i < sim->n; i++) {
         struct member *m = &sim->m[i];
         assert_int_equal(m->n_ended, 1);
@@ -238,6 +259,11 @@ static void finish_simulation(void)
     assert_int_equal(f.cancelled, n[1]);
     assert_int_equal(f.timed_out, n[2]);
     assert_int_equal(f.failed, n[3]);
+    n_jobs += f.submitted;
+    n_ended_early += f.submitted - f.finished;
+    batch_close(sim->crowd.batch);
+    sim->crowd.batch = NULL;
+    assert_int_equal(sim->crowd.engine->kv.n_free, sim->crowd.engine->kv.n_blocks);
 }
 
 static void simulate(const struct hasten_model *model, uint64_t seed)
@@ -252,7 +278,7 @@ static void simulate(const struct hasten_model *model, uint64_t seed)
         tick(2000);
         if (chance(rush))
             submit_one();
-        if (sim->n && chance(8)) {
+        if (sim->n && !bleed && chance(8)) {
             batch_cancel(sim->crowd.batch, sim->m[draw(&sim->rng, (uint64_t)sim->n)].id);
             event();
         }
@@ -275,6 +301,10 @@ static void all_seeds(void **state)
     for (seed_now = first_seed; seed_now < first_seed + n_seeds; seed_now++)
         simulate(model, seed_now);
     const double s = (double)(clock_now_ns() - t0) * 1e-9;
+    print_message("%llu jobs, %llu of them ended early; %llu tokens from the store, %llu evictions\n",
+                  (unsigned long long)n_jobs, (unsigned long long)n_ended_early,
+                  (unsigned long long)n_hit_tokens, (unsigned long long)n_evicted);
+    assert_true(n_jobs < 500 || (n_hit_tokens > n_jobs && n_evicted > n_jobs / 20));
     print_message("%llu seeds, %llu events in %.1f s: %.0f a minute\n", (unsigned long long)n_seeds,
                   (unsigned long long)n_events, s, 60 * (double)n_events / s);
     free(sim);
@@ -298,5 +328,12 @@ int main(int argc, char **argv)
         n_seeds = strtoull(argv[2], NULL, 10);
     if (argc > 3)
         model_path = argv[3];
+    bleed = argc > 4 && strcmp(argv[4], "bleed") == 0;
+    struct tiny_options o;
+    if (strcmp(model_path, TINY) == 0 &&
+        (tiny_options_default("llama", 1, &o) || tiny_model_save(&o, TINY))) {
+        fprintf(stderr, TINY ": cannot be written\n");
+        return 1;
+    }
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
