@@ -29,8 +29,8 @@ REPRESENTATION(
     "A bias of keys is taken out first, and rotary pairs lie side by side (key_mean.c). The fastest at "
     "depth, as products are of bytes.")
 REPRESENTATION(
-    q4, HASTEN_KV_Q4, METHOD_APPROXIMATE, "keeps keys and values in 4 bits: about 0.29 of the bytes of f16",
-    "the plain engine but for rounding: 16 steps over the range of 32 components, and q8's arithmetic",
-    "Scales of keys are bf16, of values whole steps (1 to 15) of one scale a position. A page is made into "
-    "one of q8, exactly, as it is read: fewer bytes than q8, more work. Keys suffer more than values; "
-    "measure it on the model at hand.")
+    q4, HASTEN_KV_Q4, METHOD_APPROXIMATE, "keeps keys and values in 4 bits: 0.31 of the bytes of f16",
+    "the plain engine but for rounding: steps of 1/7.5 of the largest of 8 components, and q8's arithmetic",
+    "Five bits a component with all scales. A page is made into "
+    "one of q8, exactly, as it is read: fewer bytes than q8, more work. Four bits are few: mean KL 0.11 to "
+    "0.23 on models of 135 to 500 million parameters, thirty times that of q8.")

@@ -127,11 +127,13 @@ static inline const float *q8_value_scales(const void *v, int64_t d_v)
     return (const float *)(const void *)((const uint8_t *)v + d_v * ATTN_TILE);
 }
 
-/* ---- q4: what q8 would hold, in half the bytes (kv_q4.c) ----------------------------------------------------
- * Keys: nibbles q + 8 [ceil(quads / 2)][64][4], the quads of the first half low, those of the second high; then scales
- * bf16 [blocks][64]. Values: nibbles [16][ceil(d_v / 2)][4], the components of the first half low; then for each
- * block of 32 components and position a whole number, int8 [blocks][64], and scales f32 [64]: a value is
- * q * number * scale, the key q * scale. A nibble's byte is of one position alone. */
+/* ---- q4: what q8 would hold, in half the bytes and a little (kv_q4.c) ---------------------------------------
+ * A component is step * number * scale: steps of -8 .. 7, a number of 0 .. 15 for 8 components, a scale for 32 of a key
+ * (bf16), for all of a value (f32). Step times number is a byte, that of a page of q8.
+ * Keys: steps + 8 as nibbles [ceil(quads / 2)][64][4], the quads of the first half low, those of the second high; numbers
+ * [ceil(n / 2)][64], n = ceil(d_k / 8), low and high alike; scales [blocks][64]. Values: steps [16][ceil(d_v / 2)][4], the
+ * components of the first half low; numbers as for keys; scales [64]. A byte is of one position alone. */
+#define Q4_SUB 8 /* components that share a number */
 #define Q4_SUB_MAX 15.0f
 
 static inline int64_t q4_quads(int64_t d_k)
@@ -144,34 +146,53 @@ static inline int64_t q4_half(int64_t d_v)
     return (d_v + 1) / 2;
 }
 
-static inline const uint16_t *q4_key_scales(const void *k, int64_t d_k)
+/* Half of the numbers of a key or value, rounded up. */
+static inline int64_t q4_numbers(int64_t d)
 {
-    return (const uint16_t *)(const void *)((const uint8_t *)k + q4_quads(d_k) * 4 * ATTN_TILE);
+    return (d + 2 * Q4_SUB - 1) / (2 * Q4_SUB);
 }
 
-static inline const int8_t *q4_value_subs(const void *v, int64_t d_v)
+static inline const uint8_t *q4_key_numbers(const void *k, int64_t d_k)
 {
-    return (const int8_t *)v + q4_half(d_v) * ATTN_TILE;
+    return (const uint8_t *)k + q4_quads(d_k) * 4 * ATTN_TILE;
+}
+
+static inline const uint16_t *q4_key_scales(const void *k, int64_t d_k)
+{
+    return (const uint16_t *)(const void *)(q4_key_numbers(k, d_k) + q4_numbers(d_k) * ATTN_TILE);
+}
+
+static inline const uint8_t *q4_value_numbers(const void *v, int64_t d_v)
+{
+    return (const uint8_t *)v + q4_half(d_v) * ATTN_TILE;
 }
 
 static inline const float *q4_value_scales(const void *v, int64_t d_v)
 {
-    return (const float *)(const void *)(q4_value_subs(v, d_v) + q8_blocks(d_v) * ATTN_TILE);
+    return (const float *)(const void *)(q4_value_numbers(v, d_v) + q4_numbers(d_v) * ATTN_TILE);
 }
 
-/* Component d of entry e, in steps: -8 .. 7. */
+/* The number of components from 8 * sub on, of d, of entry e. */
+MATH_INLINE int q4_number(const uint8_t *numbers, int64_t d, int64_t sub, int64_t e)
+{
+    const int64_t low = q4_numbers(d);
+    const uint8_t b = numbers[(sub < low ? sub : sub - low) * ATTN_TILE + e];
+    return sub < low ? b & 15 : b >> 4;
+}
+
+/* Step times number of component d of entry e. */
 MATH_INLINE int q4_key(const void *k, int64_t d_k, int64_t d, int64_t e)
 {
     const int64_t quad = d / 4, low = q4_quads(d_k);
     const uint8_t b = ((const uint8_t *)k)[((quad < low ? quad : quad - low) * ATTN_TILE + e) * 4 + d % 4];
-    return (quad < low ? b & 15 : b >> 4) - 8;
+    return ((quad < low ? b & 15 : b >> 4) - 8) * q4_number(q4_key_numbers(k, d_k), d_k, d / Q4_SUB, e);
 }
 
 MATH_INLINE int q4_value(const void *v, int64_t d_v, int64_t e, int64_t d)
 {
     const int64_t half = q4_half(d_v);
     const uint8_t b = ((const uint8_t *)v)[(e / 4 * half + (d < half ? d : d - half)) * 4 + e % 4];
-    return (d < half ? b & 15 : b >> 4) - 8;
+    return ((d < half ? b & 15 : b >> 4) - 8) * q4_number(q4_value_numbers(v, d_v), d_v, d / Q4_SUB, e);
 }
 
 void q4_store(int64_t d_k, int64_t d_v, int32_t e, const float *k, const float *v, void *tile_k,

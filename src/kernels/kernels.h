@@ -104,7 +104,7 @@ static inline size_t kv_key_bytes(enum kv_rep rep, int64_t d_k)
     return ATTN_TILE * (rep == KV_F32    ? 4 * d
                         : rep == KV_F16  ? 2 * d
                         : rep == KV_BF16 ? (d + 1) / 2 * 4
-                        : rep == KV_Q4   ? (d + 7) / 8 * 4 + (d + 31) / 32 * 2
+                        : rep == KV_Q4   ? (d + 7) / 8 * 4 + (d + 15) / 16 + (d + 31) / 32 * 2
                                          : (d + 3) / 4 * 4 + (d + 31) / 32 * sizeof(float));
 }
 
@@ -113,7 +113,7 @@ static inline size_t kv_value_bytes(enum kv_rep rep, int64_t d_v)
     const size_t d = (size_t)d_v;
     return ATTN_TILE * (rep == KV_F32  ? 4 * d
                         : rep == KV_Q8 ? d + sizeof(float)
-                        : rep == KV_Q4 ? (d + 1) / 2 + (d + 31) / 32 + sizeof(float)
+                        : rep == KV_Q4 ? (d + 1) / 2 + (d + 15) / 16 + sizeof(float)
                                        : 2 * d);
 }
 

@@ -23,9 +23,7 @@ static void load_value(const struct kv_tile *t, int64_t d_v, int32_t e, float *v
                 (float)((const int8_t *)t->v)[(e / 4 * d_v + d) * 4 + e % 4] * q8_value_scales(t->v, d_v)[e];
             break;
         case KV_Q4:
-            v[d] =
-                (float)(q4_value(t->v, d_v, e, d) * q4_value_subs(t->v, d_v)[d / Q8_BLOCK * ATTN_TILE + e]) *
-                q4_value_scales(t->v, d_v)[e];
+            v[d] = (float)q4_value(t->v, d_v, e, d) * q4_value_scales(t->v, d_v)[e];
             break;
         case KV_REPS:
             break;
@@ -86,8 +84,10 @@ void kv_move(const struct kv_tile *from, int32_t e, int64_t d_k, int64_t d_v, co
                       q8_blocks(d_k), sizeof(uint16_t), ATTN_TILE);
         move_elements(at(v, e / 4 * q4_half(d_v) * 4 + e % 4), at(to->v, f / 4 * q4_half(d_v) * 4 + f % 4),
                       q4_half(d_v), 1, 4);
-        move_elements(q4_value_subs(v, d_v) + e, (void *)(uintptr_t)(q4_value_subs(to->v, d_v) + f),
-                      q8_blocks(d_v), 1, ATTN_TILE);
+        move_elements(q4_key_numbers(k, d_k) + e, (void *)(uintptr_t)(q4_key_numbers(to->k, d_k) + f),
+                      q4_numbers(d_k), 1, ATTN_TILE);
+        move_elements(q4_value_numbers(v, d_v) + e, (void *)(uintptr_t)(q4_value_numbers(to->v, d_v) + f),
+                      q4_numbers(d_v), 1, ATTN_TILE);
         memcpy((void *)(uintptr_t)(q4_value_scales(to->v, d_v) + f), q4_value_scales(v, d_v) + e,
                sizeof(float));
         break;

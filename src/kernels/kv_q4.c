@@ -7,96 +7,103 @@
 
 /* ---- storing ------------------------------------------------------------------------------------------------ */
 
-/* The value of largest magnitude of n; *finite: whether all are. */
+/* The largest magnitude of n values; *finite: whether all are. */
 static float largest(const float *x, int64_t n, bool *finite)
 {
     uint32_t amax = 0;
-    float at = 0;
     for (int64_t i = 0; i < n; i++) {
         const uint32_t u = f32_bits(x[i]) & 0x7fffffffu;
-        at = u > amax ? x[i] : at;
         amax = u > amax ? u : amax;
     }
     *finite = amax < 0x7f800000u;
-    return at;
+    return bits_f32(amax);
 }
 
-/* x / scale, to nearest, as a nibble: 8 is 0. */
-static uint8_t nibble(float x, float inverse)
-{
-    const float q = (x * inverse + ROUND_MAGIC) - ROUND_MAGIC;
-    return (uint8_t)(8 + (int)(q < -8.0f ? -8.0f : q > 7.0f ? 7.0f : q));
-}
-
-/* Where the nibbles of an entry lie: component d of n in byte `at` of d if d < split, else in the upper half of that of
- * d - split. Nobody else's nibbles lie in these bytes, so entries can be stored by several workers at once. */
+/* Where the nibbles of an entry lie: number i of n at `step` i from bytes on if i < split, else in the upper half of the byte
+ * of i - split. Nobody else's nibbles lie in these bytes, so entries can be stored by several workers at once. */
 struct place {
     uint8_t *bytes;
-    int64_t split, each; /* each: components that lie side by side */
+    int64_t split, each; /* each: nibbles that lie side by side */
     int64_t stride;      /* bytes from one group of these to the next */
-    int64_t step;        /* bytes from one component to the next within a group */
 };
 
-static void put(const struct place *p, int64_t d, uint8_t q)
+static void put(const struct place *p, int64_t i, int q)
 {
-    const int64_t c = d < p->split ? d : d - p->split;
-    uint8_t *b = p->bytes + c / p->each * p->stride + c % p->each * p->step;
-    *b = d < p->split ? (uint8_t)((*b & 0xf0) | q) : (uint8_t)((*b & 0x0f) | q << 4);
+    const int64_t c = i < p->split ? i : i - p->split;
+    uint8_t *b = p->bytes + c / p->each * p->stride + c % p->each;
+    *b = i < p->split ? (uint8_t)((*b & 0xf0) | q) : (uint8_t)((*b & 0x0f) | q << 4);
 }
 
-static void put_zeros(const struct place *p)
+static void put_all(const struct place *p, int q)
 {
-    for (int64_t d = 0; d < 2 * p->split; d++)
-        put(p, d, 8);
+    for (int64_t i = 0; i < 2 * p->split; i++)
+        put(p, i, q);
 }
 
-/* Blocks of 32 of x[n] to nibbles, the scale of each chosen so that its largest value is -8 steps (as Q4_0 does),
- * rounded to bf16. Where a value is not finite the scale is NaN. */
-static void store_key(const float *x, int64_t n, const struct place *to, uint16_t *scales)
+/* Components x[n], from number d0 on, in steps of whole multiples of unit, which is not 0. */
+static void store_block(const float *x, int64_t n, int64_t d0, float unit, const struct place *steps,
+                        const struct place *numbers)
+{
+    for (int64_t at = 0; at < n; at += Q4_SUB) {
+        const int64_t m = n - at < Q4_SUB ? n - at : Q4_SUB;
+        bool finite;
+        const float top = largest(x + at, m, &finite), want = ceilf(top / (7.5f * unit));
+        const int number = want > Q4_SUB_MAX ? (int)Q4_SUB_MAX : (int)want;
+        const float inverse = number ? 1.0f / ((float)number * unit) : 0.0f;
+        put(numbers, (d0 + at) / Q4_SUB, number);
+        for (int64_t i = 0; i < m; i++) {
+            const float q = (x[at + i] * inverse + ROUND_MAGIC) - ROUND_MAGIC;
+            put(steps, d0 + at + i, 8 + (int)(q < -8.0f ? -8.0f : q > 7.0f ? 7.0f : q));
+        }
+    }
+}
+
+/* The unit of values whose largest magnitude is top, so that 15 units of 7.5 steps reach it; 0: all become zeros. */
+static float unit_of(float top)
+{
+    return top < ACT_AMAX_MIN ? 0.0f : top / (7.5f * Q4_SUB_MAX);
+}
+
+/* Where a value is not finite the scale is NaN. */
+static void store_key(const float *x, int64_t n, const struct place *steps, const struct place *numbers,
+                      uint16_t *scales)
 {
     for (int64_t b = 0; b < q8_blocks(n); b++) {
         const int64_t d0 = b * Q8_BLOCK, m = n - d0 < Q8_BLOCK ? n - d0 : Q8_BLOCK;
         bool finite;
         const float top = largest(x + d0, m, &finite);
-        const bool none = !finite || fabsf(top) < ACT_AMAX_MIN;
-        const uint16_t scale = !finite ? 0x7fc0 : none ? 0 : bf16_round(top / -8.0f);
-        const float inverse = none ? 0.0f : 1.0f / bf16_value(scale);
+        const uint16_t scale = finite ? bf16_round(unit_of(top)) : 0x7fc0;
         scales[b * ATTN_TILE] = scale;
-        for (int64_t i = 0; i < m && !none; i++)
-            put(to, d0 + i, nibble(x[d0 + i], inverse));
+        if (finite && scale)
+            store_block(x + d0, m, d0, bf16_value(scale), steps, numbers);
     }
 }
 
-/* Blocks of 32 of x[n] to nibbles; the scale of a block is a whole number of -15 .. 15 times that of all, so that a
- * value times its block's number is a byte. Where a value is not finite the scale is infinite. */
-static void store_value(const float *x, int64_t n, const struct place *to, int8_t *subs, float *scale)
+/* Where a value is not finite the scale is infinite. */
+static void store_value(const float *x, int64_t n, const struct place *steps, const struct place *numbers,
+                        float *scale)
 {
     bool finite;
-    const float top = fabsf(largest(x, n, &finite));
-    const bool none = !finite || top < ACT_AMAX_MIN;
-    const float unit = top / (8.0f * Q4_SUB_MAX);
-    *scale = !finite ? INFINITY : none ? 0.0f : unit;
-    for (int64_t b = 0; b < q8_blocks(n); b++) {
-        const int64_t d0 = b * Q8_BLOCK, m = n - d0 < Q8_BLOCK ? n - d0 : Q8_BLOCK;
-        const float own = none ? 0.0f : largest(x + d0, m, &finite);
-        const float steps = none ? 0.0f : ceilf(fabsf(own) / 8.0f / unit);
-        const int sub = steps > Q4_SUB_MAX ? (int)Q4_SUB_MAX : (int)steps;
-        subs[b * ATTN_TILE] = (int8_t)(own > 0 ? -sub : sub);
-        const float inverse = sub ? 1.0f / ((float)subs[b * ATTN_TILE] * unit) : 0.0f;
-        for (int64_t i = 0; i < m && sub; i++)
-            put(to, d0 + i, nibble(x[d0 + i], inverse));
-    }
+    const float top = largest(x, n, &finite);
+    *scale = finite ? unit_of(top) : INFINITY;
+    if (finite && *scale > 0)
+        store_block(x, n, 0, *scale, steps, numbers);
 }
 
 void q4_store(int64_t d_k, int64_t d_v, int32_t e, const float *k, const float *v, void *tile_k, void *tile_v)
 {
-    const struct place key = {(uint8_t *)tile_k + 4 * e, 4 * q4_quads(d_k), 4, 4 * ATTN_TILE, 1};
-    const struct place value = {(uint8_t *)tile_v + e / 4 * q4_half(d_v) * 4 + e % 4, q4_half(d_v), 1, 4, 0};
-    put_zeros(&key);
-    put_zeros(&value);
-    store_key(k, d_k, &key, (uint16_t *)(uintptr_t)q4_key_scales(tile_k, d_k) + e);
-    store_value(v, d_v, &value, (int8_t *)(uintptr_t)q4_value_subs(tile_v, d_v) + e,
-                (float *)(uintptr_t)q4_value_scales(tile_v, d_v) + e);
+    const struct place key[2] = {
+        {(uint8_t *)tile_k + 4 * e, 4 * q4_quads(d_k), 4, 4 * ATTN_TILE},
+        {(uint8_t *)(uintptr_t)q4_key_numbers(tile_k, d_k) + e, q4_numbers(d_k), 1, ATTN_TILE}};
+    const struct place value[2] = {
+        {(uint8_t *)tile_v + e / 4 * q4_half(d_v) * 4 + e % 4, q4_half(d_v), 1, 4},
+        {(uint8_t *)(uintptr_t)q4_value_numbers(tile_v, d_v) + e, q4_numbers(d_v), 1, ATTN_TILE}};
+    for (int i = 0; i < 2; i++) { /* zeros */
+        put_all(&key[i], i ? 0 : 8);
+        put_all(&value[i], i ? 0 : 8);
+    }
+    store_key(k, d_k, &key[0], &key[1], (uint16_t *)(uintptr_t)q4_key_scales(tile_k, d_k) + e);
+    store_value(v, d_v, &value[0], &value[1], (float *)(uintptr_t)q4_value_scales(tile_v, d_v) + e);
 }
 
 /* ---- reading ------------------------------------------------------------------------------------------------ */
@@ -111,13 +118,36 @@ size_t q4_scratch_bytes(int64_t d_k, int64_t d_v)
     return round_up(kv_key_bytes(KV_Q8, d_k)) + round_up(kv_value_bytes(KV_Q8, d_v));
 }
 
-/* n bytes of keys: 120 to a nibble is 128 to the value. */
-CLONES_WIDE static void unpack_keys(const uint8_t *from, int64_t n_low, int64_t n_high, uint8_t *to)
+/* Four bytes for each of 64 positions: n positions' numbers (`shift`: 0, the low ones, or 4), each four times. */
+MATH_INLINE void spread(const uint8_t *numbers, int shift, int8_t out[4 * ATTN_TILE])
 {
-    for (int64_t i = 0; i < n_low; i++)
-        to[i] = (uint8_t)((from[i] & 15) + 120);
-    for (int64_t i = 0; i < n_high; i++)
-        to[n_low + i] = (uint8_t)((from[i] >> 4) + 120);
+    for (int e = 0; e < ATTN_TILE; e++)
+        for (int i = 0; i < 4; i++)
+            out[4 * e + i] = (int8_t)(numbers[e] >> shift & 15);
+}
+
+/* A quad of 64 keys; 128 to each value. */
+MATH_INLINE void unpack_quad(const uint8_t *from, int shift, const int8_t number[4 * ATTN_TILE], uint8_t *to)
+{
+    for (int i = 0; i < 4 * ATTN_TILE; i++)
+        to[i] = (uint8_t)(((from[i] >> shift & 15) - 8) * number[i] + 128);
+}
+
+CLONES_WIDE static void unpack_keys(const uint8_t *from, const uint8_t *numbers, int64_t d_k, uint8_t *to)
+{
+    const int64_t quads = q8_quads(d_k), low = q4_quads(d_k), n = q4_numbers(d_k);
+    int8_t number[4 * ATTN_TILE];
+    for (int64_t q = 0; q < quads; q++) {
+        const int64_t sub = q * 4 / Q4_SUB, row = (q < low ? q : q - low) * 4 * ATTN_TILE;
+        if (q * 4 % Q4_SUB == 0 && sub < n)
+            spread(numbers + sub * ATTN_TILE, 0, number);
+        else if (q * 4 % Q4_SUB == 0)
+            spread(numbers + (sub - n) * ATTN_TILE, 4, number);
+        if (q < low)
+            unpack_quad(from + row, 0, number, to + q * 4 * ATTN_TILE);
+        else
+            unpack_quad(from + row, 4, number, to + q * 4 * ATTN_TILE);
+    }
 }
 
 CLONES_WIDE static void unpack_scales(const uint16_t *from, int64_t n, float *to)
@@ -126,24 +156,28 @@ CLONES_WIDE static void unpack_scales(const uint16_t *from, int64_t n, float *to
         to[i] = bf16_value(from[i]);
 }
 
-/* n nibbles (`shift`: 0, the low ones, or 4) of four positions in turn, each times its position's number. */
-MATH_INLINE void unpack_block(const uint8_t *from, int shift, int64_t n, const int8_t sub[4], int8_t *to)
+/* n components of four positions in turn, each times its position's number. */
+MATH_INLINE void unpack_block(const uint8_t *from, int shift, int64_t n, const int8_t number[4], int8_t *to)
 {
     for (int64_t i = 0; i < n; i++)
         for (int p = 0; p < 4; p++)
-            to[4 * i + p] = (int8_t)(((from[4 * i + p] >> shift & 15) - 8) * sub[p]);
+            to[4 * i + p] = (int8_t)(((from[4 * i + p] >> shift & 15) - 8) * number[p]);
 }
 
-CLONES_WIDE static void unpack_values(const uint8_t *from, int64_t d_v, const int8_t *subs, int8_t *to)
+CLONES_WIDE static void unpack_values(const uint8_t *from, int64_t d_v, const uint8_t *numbers, int8_t *to)
 {
     const int64_t half = q4_half(d_v);
     for (int64_t j = 0; j < ATTN_TILE / 4; j++, from += 4 * half, to += 4 * d_v) {
-        for (int64_t d = 0, n; d < d_v; d += n) { /* as far as a block or a half goes */
-            const int64_t end = d < half ? half : d_v, block = (d / Q8_BLOCK + 1) * Q8_BLOCK;
+        for (int64_t d = 0, n; d < d_v; d += n) { /* as far as a number or a half goes */
+            const int64_t end = d < half ? half : d_v, sub = d / Q4_SUB, block = (sub + 1) * Q4_SUB;
+            int8_t number[4];
+            for (int p = 0; p < 4; p++)
+                number[p] = (int8_t)q4_number(numbers, d_v, sub, 4 * j + p);
             n = (block < end ? block : end) - d;
-            const int shift = d < half ? 0 : 4;
-            unpack_block(from + 4 * (d < half ? d : d - half), shift, n,
-                         subs + d / Q8_BLOCK * ATTN_TILE + 4 * j, to + 4 * d);
+            if (d < half)
+                unpack_block(from + 4 * d, 0, n, number, to + 4 * d);
+            else
+                unpack_block(from + 4 * (d - half), 4, n, number, to + 4 * d);
         }
     }
 }
@@ -157,12 +191,11 @@ static void bring(const uint8_t *p, size_t bytes)
 struct kv_tile q4_as_q8(const struct kv_tile *t, int64_t d_k, int64_t d_v, void *scratch)
 {
     uint8_t *k = scratch, *v = k + round_up(kv_key_bytes(KV_Q8, d_k));
-    const int64_t low = q4_quads(d_k), high = q8_quads(d_k) - low;
     bring(t->next, kv_key_bytes(KV_Q4, d_k) + kv_value_bytes(KV_Q4, d_v));
-    unpack_keys(t->k, low * 4 * ATTN_TILE, high * 4 * ATTN_TILE, k);
+    unpack_keys(t->k, q4_key_numbers(t->k, d_k), d_k, k);
     unpack_scales(q4_key_scales(t->k, d_k), q8_blocks(d_k) * ATTN_TILE,
                   (float *)(uintptr_t)q8_key_scales(k, d_k));
-    unpack_values(t->v, d_v, q4_value_subs(t->v, d_v), (int8_t *)v);
+    unpack_values(t->v, d_v, q4_value_numbers(t->v, d_v), (int8_t *)v);
     memcpy((void *)(uintptr_t)q8_value_scales(v, d_v), q4_value_scales(t->v, d_v), ATTN_TILE * sizeof(float));
     return (struct kv_tile){.rep = KV_Q8, .k = k, .v = v};
 }

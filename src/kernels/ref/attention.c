@@ -34,8 +34,7 @@ static double ref_value(const struct kv_tile *t, int64_t d_v, int64_t j, int64_t
         return (double)((const int8_t *)t->v)[(j / 4 * d_v + d) * 4 + j % 4] *
                (double)q8_value_scales(t->v, d_v)[j];
     case KV_Q4:
-        return (double)(q4_value(t->v, d_v, j, d) * q4_value_subs(t->v, d_v)[d / Q8_BLOCK * ATTN_TILE + j]) *
-               (double)q4_value_scales(t->v, d_v)[j];
+        return (double)q4_value(t->v, d_v, j, d) * (double)q4_value_scales(t->v, d_v)[j];
     default:
         return (double)((const float *)t->v)[j * d_v + d];
     }
