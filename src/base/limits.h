@@ -88,6 +88,20 @@
 #define LIMIT_LOAD_STREAMS 4096       /* requests that run at once */
 #define LIMIT_LOAD_REQUESTS (1 << 22) /* of one level */
 
+/* The server */
+#define LIMIT_SERVE_BODY (16u << 20)    /* bytes of one request, unless --max-body says otherwise */
+#define LIMIT_SERVE_BODIES (512u << 20) /* bytes of all requests under way */
+#define LIMIT_SERVE_HEADER (16u << 10)  /* bytes of a request's line and header */
+#define LIMIT_SERVE_UNREAD (4u << 20)   /* bytes of a stream that its client has not taken */
+#define LIMIT_SERVE_CHOICES 128         /* answers of one request: prompts times n */
+#define LIMIT_SERVE_QUEUE 65536         /* requests that wait */
+#define LIMIT_SERVE_SLOTS 1024          /* sequences that are answered at once */
+#define LIMIT_SERVE_KEYS 4096           /* API keys */
+#define LIMIT_SERVE_KEY_BYTES 256       /* of one */
+#define LIMIT_SERVE_WARNINGS 16         /* of one answer */
+#define LIMIT_SERVE_GRAMMARS 32         /* compiled grammars kept */
+#define LIMIT_SERVE_INPUTS 2048         /* texts of one request for embeddings */
+
 /* The command */
 #define LIMIT_PROFILE_BYTES (1u << 20) /* a YAML file of options */
 #define LIMIT_PROFILE_LINES 1024       /* options in it */

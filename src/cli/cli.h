@@ -114,6 +114,15 @@ void interrupt_disarm_writing(void);
 bool interrupt_seen(void);
 void interrupt_clear(void);
 
+/* For a server: SIGTERM, SIGINT and SIGHUP wake who waits, instead of ending the process (asked to stop twice, it ends). */
+enum interrupt_serve {
+    INTERRUPT_STOP,
+    INTERRUPT_BY_KEY, /* stop, by Ctrl-C */
+    INTERRUPT_RELOAD
+};
+hasten_status interrupt_serve(struct hasten_error *err);
+enum interrupt_serve interrupt_serve_wait(void);
+
 /* From now on a file that is lost while its map is in use ends the process with one sentence that names path. */
 void interrupt_on_lost_map(const char *path);
 
@@ -139,6 +148,7 @@ int cmd_template(const struct command *c, int argc, char **argv);
 int cmd_info(const struct command *c, int argc, char **argv);
 int cmd_eval(const struct command *c, int argc, char **argv);
 int cmd_decide(const struct command *c, int argc, char **argv);
+int cmd_serve(const struct command *c, int argc, char **argv);
 int cmd_embed(const struct command *c, int argc, char **argv);
 int cmd_bench(const struct command *c, int argc, char **argv);
 int cmd_quantize(const struct command *c, int argc, char **argv);

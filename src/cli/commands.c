@@ -43,6 +43,14 @@ static const struct command commands[] = {
      "of --length tokens, made from a book and --seed. --log FILE keeps each item, and a later run goes on from there.\n"
      "--compare pairs two results of --json; exit status 1 when the second is significantly worse.\n",
      cmd_eval, NULL},
+    {"serve", "MODEL [--host ADDRESS] [--port N] [--api-key-file FILE]",
+     "a model behind HTTP, as OpenAI's clients speak it",
+     "Chat completions, completions, embeddings, tokenize and what routers ask; docs/http.md has the list, every field of\n"
+     "a request, and examples. Requests share steps, up to --slots at once; others wait. What a prompt shares with an\n"
+     "earlier one of the same key is not computed again; no answer's text depends on its company.\n"
+     "It listens on this machine alone; another --host needs --api-key-file or --no-auth. SIGTERM: no new requests, running\n"
+     "ones end within --grace; SIGHUP: the keys are read again. Metrics for Prometheus are at /metrics.\n",
+     cmd_serve, NULL},
     {"embed", "MODEL [-p TEXT | -f FILE | < FILE]", "texts to vectors, one JSON array per line",
      "Each line of FILE or stdin is a text, with -p the whole argument is one. Encoders (BERT) and decoders: of these\n"
      "the last hidden states, behind the final norm. --pooling mean, cls (the first token's vector) or last (the last\n"

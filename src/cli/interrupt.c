@@ -14,6 +14,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 static volatile int flag;
@@ -114,6 +115,46 @@ void interrupt_disarm_writing(void)
             set_handler(ends[i], SIG_DFL);
     if (ended_by)
         raise(ended_by);
+}
+
+/* ---- a server ------------------------------------------------------------------------------------------------ */
+
+static int serve_event = -1; /* an eventfd */
+static volatile sig_atomic_t stopped_by, reload;
+
+static void on_serve(int sig)
+{
+    if (sig == SIGHUP) {
+        reload = 1;
+    } else {
+        if (stopped_by)
+            _exit(130); /* asked twice */
+        stopped_by = sig;
+    }
+    eventfd_write(serve_event, 1);
+}
+
+hasten_status interrupt_serve(struct hasten_error *err)
+{
+    serve_event = eventfd(0, EFD_CLOEXEC);
+    if (serve_event < 0)
+        return error_set(err, HASTEN_ERR_MEMORY, "signals: no descriptor is left");
+    signal(SIGPIPE, SIG_IGN); /* a client that leaves is no reason to end */
+    set_handler(SIGINT, on_serve);
+    set_handler(SIGTERM, on_serve);
+    set_handler(SIGHUP, on_serve);
+    return HASTEN_OK;
+}
+
+enum interrupt_serve interrupt_serve_wait(void)
+{
+    eventfd_t n;
+    while (!stopped_by && !reload)
+        eventfd_read(serve_event, &n);
+    if (stopped_by)
+        return stopped_by == SIGINT ? INTERRUPT_BY_KEY : INTERRUPT_STOP;
+    reload = 0;
+    return INTERRUPT_RELOAD;
 }
 
 bool interrupt_seen(void)

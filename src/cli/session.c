@@ -224,6 +224,8 @@ static hasten_status open_all(const char *arg, const struct model_args *args, st
     struct adapters adapters = {0};
     if (!st)
         st = adapters_open(&args->lora, s->model, &adapters, &s->settings, err);
+    if (!st && s->adjust)
+        s->adjust(s->adjust_ctx, s->model, &s->settings);
     if (!st)
         st = hasten_engine_open(s->model, &s->settings, &s->engine, err);
     adapters_close(&adapters); /* the engine has its own */

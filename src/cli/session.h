@@ -56,6 +56,9 @@ struct session {
     const struct gguf *gguf;   /* of the model */
     const struct vocab *vocab; /* of the model */
     struct hasten_engine_settings settings;
+    /* NULL, or set before session_open: changes the settings once the model is known, before the engine is opened. */
+    void (*adjust)(void *ctx, const struct hasten_model *m, struct hasten_engine_settings *settings);
+    void *adjust_ctx;
     struct store *store;        /* of the engine; it may keep nothing */
     struct prompt_cache cache;  /* set by who wants one */
     struct speculation *drafts; /* of seq; made with its first answer */

@@ -160,14 +160,31 @@ static bool is_utf8(struct gguf_str s)
     return utf8_valid_run(s.data, s.len) == s.len;
 }
 
+/* What comes from outside, as variables. NULL when out of memory. */
+static json_t *make_content(const json_t *messages, const json_t *tools, const json_t *variables)
+{
+    static const char *const own[] = {"messages", "tools", "add_generation_prompt", "bos_token", "eos_token"};
+    json_t *content = variables ? json_copy((json_t *)(uintptr_t)variables) : json_object();
+    for (size_t i = 0; i < sizeof own / sizeof *own && content; i++)
+        json_object_del(content, own[i]);
+    if (!content || json_object_set(content, "messages", (json_t *)(uintptr_t)messages) ||
+        (tools ? json_object_set(content, "tools", (json_t *)(uintptr_t)tools)
+               : json_object_set_new(content, "tools", json_null()))) {
+        json_decref(content);
+        return NULL;
+    }
+    return content;
+}
+
 static hasten_status render(const struct prompter *p, const json_t *messages, const json_t *tools,
-                            bool generation, struct prompt *out, struct hasten_error *err)
+                            const json_t *variables, bool generation, struct prompt *out,
+                            struct hasten_error *err)
 {
     struct buf origin = {0};
     if (!is_utf8(p->bos) || !is_utf8(p->eos))
         return error_set(err, HASTEN_ERR_FILE,
                          "chat template: the file's BOS or EOS is not UTF-8 (expected text)");
-    json_t *content = json_pack("{s:O, s:O?}", "messages", messages, "tools", tools);
+    json_t *content = make_content(messages, tools, variables);
     json_t *context = json_pack("{s:b, s:s%, s:s%}", "add_generation_prompt", (int)generation, "bos_token",
                                 p->bos.data, p->bos.len, "eos_token", p->eos.data, p->eos.len);
     hasten_status st = !context || !content
@@ -195,8 +212,15 @@ static hasten_status check_messages(const json_t *messages, struct hasten_error 
 hasten_status prompter_render(const struct prompter *p, const json_t *messages, const json_t *tools,
                               bool add_generation_prompt, struct prompt *out, struct hasten_error *err)
 {
+    return prompter_render_with(p, messages, tools, NULL, add_generation_prompt, out, err);
+}
+
+hasten_status prompter_render_with(const struct prompter *p, const json_t *messages, const json_t *tools,
+                                   const json_t *variables, bool add_generation_prompt, struct prompt *out,
+                                   struct hasten_error *err)
+{
     hasten_status st = check_messages(messages, err);
-    return st ? st : render(p, messages, tools, add_generation_prompt, out, err);
+    return st ? st : render(p, messages, tools, variables, add_generation_prompt, out, err);
 }
 
 /* ---- encoding ------------------------------------------------------------------------------------------ */

@@ -35,6 +35,12 @@ void prompt_free(struct prompt *p);
 hasten_status prompter_render(const struct prompter *p, const json_t *messages, const json_t *tools,
                               bool add_generation_prompt, struct prompt *out, struct hasten_error *err);
 
+/* The same with further variables of the template (an object, or NULL), such as enable_thinking. They come from outside,
+ * like content; names that the prompter sets itself are left out. */
+hasten_status prompter_render_with(const struct prompter *p, const json_t *messages, const json_t *tools,
+                                   const json_t *variables, bool add_generation_prompt, struct prompt *out,
+                                   struct hasten_error *err);
+
 /* Appends the ids of text[from, end). From 0 the file's BOS is put in front if it asks for one and the template
  * has not written it; from elsewhere the text continues an earlier one. */
 hasten_status prompter_encode(const struct prompter *p, const struct prompt *prompt, size_t from,

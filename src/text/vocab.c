@@ -91,9 +91,10 @@ hasten_status vocab_index_texts(struct vocab *v, const char *path, const char *k
 void vocab_mark_eog(struct vocab *v)
 {
     static const char *const names[] = {
-        "<|im_end|>", "<|endoftext|>", "<|end_of_text|>", "<|eot_id|>",     "<|eom_id|>",
-        "<|end|>",    "<|eot|>",       "<|end_of_turn|>", "<end_of_turn>",  "<eos>",
-        "<EOT>",      "<|return|>",    "<turn|>",         "<|endofprompt|>"};
+        "<|im_end|>", "<|endoftext|>", "<|end_of_text|>", "<|eot_id|>", "<|eom_id|>", "<|end|>", "<|eot|>",
+        "<|end_of_turn|>", "<end_of_turn>", "<eos>", "<EOT>", "<|return|>", "<turn|>", "<|endofprompt|>",
+        /* of models that fill in: the middle is over where another part or file would begin */
+        "<|fim_pad|>", "<|file_sep|>", "<|repo_name|>"};
     if (v->eos >= 0)
         v->types[v->eos] |= VOCAB_EOG_BIT;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {

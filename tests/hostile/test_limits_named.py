@@ -15,7 +15,8 @@ UNTRIED = {  # bounds that no test can reach, with the reason
 def main():
     root = Path(sys.argv[1])
     limits = re.findall(r"^#define (LIMIT_\w+)", (root / "src/base/limits.h").read_text(), re.M)
-    tests = "\n".join(p.read_text(errors="replace") for p in (root / "tests").rglob("*.[ch]"))
+    files = [p for kind in ("*.[ch]", "*.py") for p in (root / "tests").rglob(kind) if p.name != Path(__file__).name]
+    tests = "\n".join(p.read_text(errors="replace") for p in files)
     missing = [name for name in limits if not re.search(rf"\b{name}\b", tests) and name not in UNTRIED]
     for name in missing:
         print(f"src/base/limits.h: {name} is tried by no test")

@@ -1,0 +1,155 @@
+/* Grammars that are kept (grammars.h). */
+#include "serve/grammars.h"
+#include "base/limits.h"
+#include "base/mem.h"
+#include <pthread.h>
+#include <string.h>
+
+struct entry {
+    struct kept_grammar kept; /* the first member: what is given out is the entry */
+    char *text;
+    size_t len;
+    bool never_end;
+    int n_users;
+    uint64_t used_at;
+};
+
+struct grammars {
+    const struct vocab *vocab;
+    int32_t n_vocab;
+    pthread_mutex_t lock;
+    struct token_trie *trie; /* made with the first grammar */
+    struct entry *list[LIMIT_SERVE_GRAMMARS];
+    uint64_t clock;
+};
+
+hasten_status grammars_open(const struct vocab *v, int32_t n_vocab, struct grammars **out,
+                            struct hasten_error *err)
+{
+    struct grammars *g = mem_calloc(1, sizeof *g);
+    if (!g)
+        return error_set(err, HASTEN_ERR_MEMORY, "grammars: out of memory");
+    g->vocab = v;
+    g->n_vocab = n_vocab;
+    pthread_mutex_init(&g->lock, NULL);
+    *out = g;
+    return HASTEN_OK;
+}
+
+static void close_entry(struct entry *e)
+{
+    if (!e)
+        return;
+    grammar_masks_close(e->kept.masks);
+    grammar_close(e->kept.grammar);
+    mem_free(e->text);
+    mem_free(e);
+}
+
+void grammars_close(struct grammars *g)
+{
+    if (!g)
+        return;
+    for (int i = 0; i < LIMIT_SERVE_GRAMMARS; i++)
+        close_entry(g->list[i]);
+    token_trie_close(g->trie);
+    pthread_mutex_destroy(&g->lock);
+    mem_free(g);
+}
+
+static hasten_status compile(struct grammars *g, const char *name, const char *text, size_t len,
+                             bool never_end, struct entry **out, struct hasten_error *err)
+{
+    struct entry *e = mem_calloc(1, sizeof *e);
+    hasten_status st = e ? HASTEN_OK : error_set(err, HASTEN_ERR_MEMORY, "%s: out of memory", name);
+    if (!st)
+        st = grammar_open(name, text, len, &e->kept.grammar, err);
+    if (!st)
+        st = grammar_masks_open(e->kept.grammar, g->trie, GRAMMAR_TRIE, never_end, &e->kept.masks, err);
+    if (!st) {
+        e->text = mem_strndup(text, len);
+        e->len = len;
+        e->never_end = never_end;
+        if (!e->text)
+            st = error_set(err, HASTEN_ERR_MEMORY, "%s: out of memory", name);
+    }
+    if (st)
+        close_entry(e);
+    else
+        *out = e;
+    return st;
+}
+
+/* Under the lock: a place for one more; -1 when all are in use. */
+static int place(const struct grammars *g)
+{
+    int best = -1;
+    for (int i = 0; i < LIMIT_SERVE_GRAMMARS; i++) {
+        if (!g->list[i])
+            return i;
+        if (!g->list[i]->n_users && (best < 0 || g->list[i]->used_at < g->list[best]->used_at))
+            best = i;
+    }
+    return best;
+}
+
+static struct entry *find(struct grammars *g, const char *text, size_t len, bool never_end)
+{
+    for (int i = 0; i < LIMIT_SERVE_GRAMMARS; i++) {
+        struct entry *e = g->list[i];
+        if (e && e->len == len && e->never_end == never_end && memcmp(e->text, text, len) == 0)
+            return e;
+    }
+    return NULL;
+}
+
+/* Compiling happens under the lock: two requests with one new grammar would else do it twice, and a hostile one is
+ * bounded by the limits of grammars. */
+hasten_status grammars_take(struct grammars *g, const char *name, const char *text, size_t len,
+                            bool never_end, const struct kept_grammar **out, struct hasten_error *err)
+{
+    hasten_status st = HASTEN_OK;
+    pthread_mutex_lock(&g->lock);
+    struct entry *e = find(g, text, len, never_end);
+    if (!e) {
+        if (!g->trie)
+            st = token_trie_open(g->vocab, g->n_vocab, &g->trie, err);
+        if (!st)
+            st = compile(g, name, text, len, never_end, &e, err);
+        const int at = st ? -1 : place(g);
+        if (at >= 0) {
+            close_entry(g->list[at]);
+            g->list[at] = e;
+        } else if (!st) {
+            close_entry(e);
+            st = error_set(err, HASTEN_ERR_MEMORY, "%s: %d grammars are in use (try again later)", name,
+                           LIMIT_SERVE_GRAMMARS);
+        }
+    }
+    if (!st) {
+        e->n_users++;
+        e->used_at = ++g->clock;
+        *out = &e->kept;
+    }
+    pthread_mutex_unlock(&g->lock);
+    return st;
+}
+
+void grammars_give(struct grammars *g, const struct kept_grammar *k)
+{
+    if (!k)
+        return;
+    pthread_mutex_lock(&g->lock);
+    ((struct entry *)(uintptr_t)k)->n_users--;
+    pthread_mutex_unlock(&g->lock);
+}
+
+const struct token_trie *grammars_trie(const struct grammars *g)
+{
+    return g->trie;
+}
+
+int32_t grammars_n_words(const struct grammars *g)
+{
+    return (g->n_vocab + 63) / 64;
+}

@@ -1,0 +1,175 @@
+/* How /v1/chat/completions answers: OpenAI's chat.completion and its chunks. */
+#include "serve/inside.h"
+
+static int put_head(struct buf *b, const struct generation *g, const char *object)
+{
+    const struct server *s = g->server;
+    return buf_puts(b, "{\"id\":") || out_str(b, g->id) ||
+           buf_printf(b, ",\"object\":\"%s\",\"created\":%lld,\"model\":", object, (long long)g->created) ||
+           out_str(b, s->set.id) ||
+           buf_printf(b, ",\"system_fingerprint\":\"hasten-%s-%s\"", HASTEN_VERSION,
+                      hasten_engine_kernels(s->engine));
+}
+
+/* ---- chunks ------------------------------------------------------------------------------------------------- */
+
+/* From here to chunk_end is the delta. */
+static int chunk_begin(struct buf *b, const struct choice *c)
+{
+    return put_head(b, c->g, "chat.completion.chunk") ||
+           buf_printf(b, ",\"choices\":[{\"index\":%d,\"delta\":{", (int)c->index);
+}
+
+static void chunk_end(struct choice *c, struct buf *b, int bad)
+{
+    struct generation *g = c->g;
+    bad = bad || buf_puts(b, "},\"logprobs\":") || part_chat_logprobs(b, c, c->told, c->answer.ids.n);
+    c->told = c->answer.ids.n;
+    bad = bad || buf_puts(b, ",\"finish_reason\":") || out_str(b, c->over ? c->finish : NULL) ||
+          buf_puts(b, "}]") || (g->include_usage && buf_puts(b, ",\"usage\":null")) || buf_putc(b, '}');
+    generation_event(g, NULL, b, bad);
+    buf_free(b);
+}
+
+/* The first chunk of a choice says whose message it is. It holds no token, so no log-probabilities. */
+static void begin(struct choice *c)
+{
+    struct buf b = {0};
+    struct generation *g = c->g;
+    const int bad =
+        chunk_begin(&b, c) ||
+        buf_puts(&b, "\"role\":\"assistant\",\"content\":\"\"},\"logprobs\":null,\"finish_reason\":null}]") ||
+        (g->include_usage && buf_puts(&b, ",\"usage\":null")) || (c->index == 0 && part_warnings(&b, g)) ||
+        buf_putc(&b, '}');
+    generation_event(g, NULL, &b, bad);
+    buf_free(&b);
+}
+
+static void text(struct choice *c, enum said what, const char *s, size_t len)
+{
+    struct buf b = {0};
+    const int bad = chunk_begin(&b, c) ||
+                    out_key(&b, what == SAID_CONTENT ? "content" : "reasoning_content") ||
+                    out_text(&b, s, len);
+    chunk_end(c, &b, bad);
+}
+
+static void call(struct choice *c, int32_t index, const char *arguments, size_t len, bool begins)
+{
+    struct buf b = {0};
+    const struct call *k = &c->calls[index];
+    int bad = chunk_begin(&b, c) || buf_printf(&b, "\"tool_calls\":[{\"index\":%d", (int)index);
+    if (begins)
+        bad = bad || buf_puts(&b, ",\"id\":") || out_str(&b, k->id.data) ||
+              buf_puts(&b, ",\"type\":\"function\",\"function\":{\"name\":") ||
+              out_text(&b, k->name.data ? k->name.data : "", k->name.len) ||
+              buf_puts(&b, ",\"arguments\":") || out_text(&b, arguments, len) || buf_puts(&b, "}}]");
+    else
+        bad = bad || buf_puts(&b, ",\"function\":{\"arguments\":") || out_text(&b, arguments, len) ||
+              buf_puts(&b, "}}]");
+    chunk_end(c, &b, bad);
+}
+
+static void finish(struct choice *c)
+{
+    struct buf b = {0};
+    chunk_end(c, &b, chunk_begin(&b, c));
+}
+
+static void progress(struct choice *c, uint64_t done, uint64_t total)
+{
+    struct buf b = {0};
+    const uint64_t cached = (uint64_t)c->answer.cached_n;
+    const int bad =
+        put_head(&b, c->g, "chat.completion.chunk") ||
+        buf_printf(
+            &b,
+            ",\"choices\":[],\"prompt_progress\":{\"index\":%d,\"total\":%llu,\"cache\":%llu,\"processed\":%llu,"
+            "\"time_ms\":%.0f}}",
+            (int)c->index, (unsigned long long)(total + cached), (unsigned long long)cached,
+            (unsigned long long)(done + cached),
+            c->times.admitted ? (double)(clock_now_ns() - c->times.admitted) / 1e6 : 0.0);
+    generation_event(c->g, NULL, &b, bad);
+    buf_free(&b);
+}
+
+/* ---- ends --------------------------------------------------------------------------------------------------- */
+
+static void end(struct generation *g)
+{
+    const struct usage u = generation_usage(g);
+    struct buf b = {0};
+    if (g->include_usage || g->p.receipt) {
+        const int bad = put_head(&b, g, "chat.completion.chunk") ||
+                        buf_puts(&b, ",\"choices\":[],\"usage\":") || part_usage(&b, &u) ||
+                        part_receipt(&b, g) || buf_putc(&b, '}');
+        generation_event(g, NULL, &b, bad);
+        buf_free(&b);
+    }
+    exchange_write(g->x, "data: [DONE]\n\n", 14);
+}
+
+static void fail(struct generation *g, const struct fault *f)
+{
+    struct buf b = {0};
+    const int bad = fault_json(f, &b);
+    generation_event(g, NULL, &b, bad);
+    buf_free(&b);
+    exchange_write(g->x, "data: [DONE]\n\n", 14);
+}
+
+/* ---- whole -------------------------------------------------------------------------------------------------- */
+
+static int put_calls(struct buf *b, const struct choice *c)
+{
+    int bad = buf_puts(b, ",\"tool_calls\":[");
+    for (int32_t i = 0; i < c->n_calls && !bad; i++) {
+        const struct call *k = &c->calls[i];
+        bad = out_comma(b) || buf_puts(b, "{\"id\":") || out_str(b, k->id.data) ||
+              buf_puts(b, ",\"type\":\"function\",\"function\":{\"name\":") ||
+              out_text(b, k->name.data ? k->name.data : "", k->name.len) || buf_puts(b, ",\"arguments\":") ||
+              out_text(b, k->arguments.data ? k->arguments.data : "", k->arguments.len) || buf_puts(b, "}}");
+    }
+    return bad || buf_putc(b, ']');
+}
+
+static int put_choice(struct buf *b, const struct choice *c)
+{
+    const struct buf *text = &c->content, *why = &c->reasoning;
+    return out_comma(b) ||
+           buf_printf(b, "{\"index\":%d,\"message\":{\"role\":\"assistant\",\"content\":", (int)c->index) ||
+           (c->n_calls && text->len == 0 ? buf_puts(b, "null")
+                                         : out_text(b, text->data ? text->data : "", text->len)) ||
+           (why->len && (buf_puts(b, ",\"reasoning_content\":") || out_text(b, why->data, why->len))) ||
+           buf_puts(b, ",\"refusal\":null") || (c->n_calls && put_calls(b, c)) ||
+           buf_puts(b, "},\"logprobs\":") || part_chat_logprobs(b, c, 0, c->answer.ids.n) ||
+           buf_puts(b, ",\"finish_reason\":") || out_str(b, c->finish) || buf_putc(b, '}');
+}
+
+static int whole(struct generation *g, struct buf *b)
+{
+    const struct usage u = generation_usage(g);
+    int bad = put_head(b, g, "chat.completion") || buf_puts(b, ",\"choices\":[");
+    for (int32_t i = 0; i < g->n_choices && !bad; i++)
+        bad = put_choice(b, &g->choices[i]);
+    return bad || buf_puts(b, "],\"usage\":") || part_usage(b, &u) || part_warnings(b, g) ||
+           part_receipt(b, g) || buf_putc(b, '}');
+}
+
+static const struct wire chat_wire = {"chatcmpl-", begin, progress, text, call, finish, end, fail, whole};
+
+void api_chat(struct server *s, struct exchange *x)
+{
+    struct generation *g;
+    struct fault f = {0};
+    struct tokens ids = {0};
+    if (!generation_open(s, x, EP_CHAT, &chat_wire, &g))
+        return;
+    const bool ok = prompt_of_chat(s, &g->p, &ids, NULL, &f) && generation_add_prompt(g, &ids, &f) &&
+                    generation_prepare(g, &f);
+    tokens_free(&ids);
+    if (ok)
+        generation_start(g);
+    else
+        generation_refuse(g, &f);
+}
