@@ -68,7 +68,7 @@ static hasten_status prefill(struct branches *b, const char *prompt, struct hast
     if (!st)
         st = hasten_seq_open(b->engine, &b->branch[0].seq, err);
     const int32_t n = (int32_t)ids.n - 1;
-    const struct hasten_item item = {b->branch[0].seq, ids.ids, n, n};
+    const struct hasten_item item = {.seq = b->branch[0].seq, .tokens = ids.ids, .n = n, .want_from = n};
     if (!st && n > 0)
         st = hasten_step(b->engine, &item, 1, NULL, NULL, NULL, err);
     for (int32_t i = 0; i < b->n && !st; i++) {
@@ -88,7 +88,7 @@ static hasten_status advance(struct branches *b, bool *any, struct hasten_error 
     for (int32_t i = 0; i < b->n; i++)
         if (!hasten_token_ends(b->model, b->branch[i].next)) {
             b->of_item[n] = i;
-            items[n++] = (struct hasten_item){b->branch[i].seq, &b->branch[i].next, 1, 0};
+            items[n++] = (struct hasten_item){.seq = b->branch[i].seq, .tokens = &b->branch[i].next, .n = 1};
         }
     *any = n > 0;
     b->error.status = HASTEN_OK; /* errors are written on failure only */

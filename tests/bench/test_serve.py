@@ -220,6 +220,16 @@ class Serve(unittest.TestCase):
             run = self.bench(url, *args, "--requests", "8", status=5)
             self.assertEqual(run.stderr.count("\n"), 1)
 
+    def test_bounds(self):
+        """LIMIT_LOAD_STREAMS and LIMIT_LOAD_REQUESTS: one more is refused; what is allowed gets as far as the server."""
+        nobody = ["bench", "--serve", "http://127.0.0.1:9", "-q"]
+        for option, most in (("--streams", 4096), ("--requests", 1 << 22)):
+            done = subprocess.run([HASTEN, *nobody, option, str(most + 1)], capture_output=True, text=True)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(str(most), done.stderr)
+        done = subprocess.run([HASTEN, *nobody, "--streams", "4096", "--requests", str(1 << 22)], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 5, done.stderr)
+
     def test_usage(self):
         for args, words in ((["--streams", "0"], "--streams: '0'"), (["--streams", "1,x"], "found 'x'"),
                             (["--rate", "-1"], "--rate"), (["--rate", "1", "--streams", "1"], "expected one of them"),

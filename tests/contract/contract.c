@@ -153,7 +153,9 @@ static void knobs(struct contract *c, const struct method *m)
 static void words(struct contract *c, const struct method *m)
 {
     check(c, m->title && m->paper && m->exact_to && m->text, m->name, "a description is missing", "");
-    check(c, m->neutral || m->guarantee != METHOD_APPROXIMATE || m->traits & METHOD_FOR_TESTS || !m->n_knobs,
+    check(c,
+          m->neutral || m->guarantee != METHOD_APPROXIMATE || m->traits & METHOD_FOR_TESTS || !m->n_knobs ||
+              m->stage == STAGE_DECIDE, /* there is no plain engine that it could be like */
           m->name, "no neutral setting", "");
 }
 

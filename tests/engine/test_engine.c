@@ -111,7 +111,7 @@ static void one_step_reads_each_weight_once(void **state)
 {
     struct fixture *f = *state;
     struct hasten_error err = {0};
-    struct hasten_item items[16];
+    struct hasten_item items[16] = {0};
     int32_t tokens[16], n_logits = 0;
     for (int i = 0; i < 16; i++) {
         assert_int_equal(hasten_seq_open(f->engine, &items[i].seq, &err), HASTEN_OK);
