@@ -56,3 +56,12 @@ test_python() {
             cp scripts/requirements.txt "$venv/installed.txt"
     fi
 }
+
+# deep_python: the same with the packages of the deep tests.
+deep_python() {
+    test_python || return 1
+    if ! cmp -s scripts/requirements-deep.txt "$venv/installed-deep.txt"; then
+        "$python" -m pip install --quiet --only-binary=:all: -r scripts/requirements-deep.txt &&
+            cp scripts/requirements-deep.txt "$venv/installed-deep.txt"
+    fi
+}
