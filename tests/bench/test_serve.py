@@ -6,10 +6,12 @@
 import csv
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 import xml.etree.ElementTree
 from pathlib import Path
@@ -229,6 +231,19 @@ class Serve(unittest.TestCase):
             self.assertIn(str(most), done.stderr)
         done = subprocess.run([HASTEN, *nobody, "--streams", "4096", "--requests", str(1 << 22)], capture_output=True, text=True)
         self.assertEqual(done.returncode, 5, done.stderr)
+
+    def test_interrupted(self):
+        """What was seen until then is printed; what still ran counts nowhere."""
+        run = subprocess.Popen([HASTEN, "bench", "--serve", self.server.url("good"), "-n", "50", "--streams", "2", "--warm-up", "0",
+                                "--duration", "1m", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        until = time.monotonic() + 20
+        while len(self.server.requests) < 3 and time.monotonic() < until:
+            time.sleep(0.01)
+        run.send_signal(signal.SIGINT)
+        out, err = run.communicate(timeout=20)
+        self.assertEqual((run.returncode, err), (130, "hasten: interrupted\n"))
+        level = json.loads(out)["levels"][0]
+        self.assertEqual((level["failed"], level["ok"] > 0, level["errors"]), (0, True, {}))
 
     def test_usage(self):
         for args, words in ((["--streams", "0"], "--streams: '0'"), (["--streams", "1,x"], "found 'x'"),
