@@ -261,6 +261,8 @@ static int put_answer(const struct maker *m)
     const char *mark = tool_mark(m->wish->format, TOOL_MARK_BEGIN);
     if (m->wish->choice != TOOL_CHOICE_AUTO)
         return buf_puts(b, "answer ::= calls\n");
+    if (m->wish->content)
+        return buf_printf(b, "answer ::= calls | %s\n", m->wish->content);
     if (m->wish->format.family == TOOLS_LLAMA3)
         return buf_puts(b, "answer ::= calls | [ \\n\\t]* ([^{ \\n\\t] .*)?\n");
     if (control_of(m, mark) >= 0)

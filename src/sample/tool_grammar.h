@@ -17,6 +17,7 @@ struct tool_wish {
         *tools; /* [{"type": "function", "function": {"name", "parameters", "strict"}}], as OpenAI has them */
     enum tool_choice choice;
     const char *name; /* TOOL_CHOICE_NAMED */
+    const char *content; /* TOOL_CHOICE_AUTO: what text without calls is, a rule that the caller appends; NULL: anything */
     bool parallel;    /* more than one call (where the format has it) */
     bool thinking;    /* the answer begins inside <think> */
 };

@@ -65,10 +65,16 @@ bool fault_of(struct fault *f, const struct hasten_error *err)
     }
 }
 
+int fault_json_as(const struct fault *f, bool anthropic, struct buf *out)
+{
+    return buf_puts(out,
+                    anthropic ? "{\"type\":\"error\",\"error\":{\"message\":" : "{\"error\":{\"message\":") ||
+           out_str(out, f->message) || buf_puts(out, ",\"type\":") || out_str(out, f->type) ||
+           buf_puts(out, ",\"param\":") || out_str(out, f->param[0] ? f->param : NULL) ||
+           buf_puts(out, ",\"code\":") || out_str(out, f->code) || buf_puts(out, "}}");
+}
+
 int fault_json(const struct fault *f, struct buf *out)
 {
-    return buf_puts(out, "{\"error\":{\"message\":") || out_str(out, f->message) ||
-           buf_puts(out, ",\"type\":") || out_str(out, f->type) || buf_puts(out, ",\"param\":") ||
-           out_str(out, f->param[0] ? f->param : NULL) || buf_puts(out, ",\"code\":") ||
-           out_str(out, f->code) || buf_puts(out, "}}");
+    return fault_json_as(f, false, out);
 }

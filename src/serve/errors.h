@@ -21,5 +21,7 @@ bool fault_set(struct fault *f, int status, const char *code, const char *param,
 bool fault_of(struct fault *f, const struct hasten_error *err);
 /* The object as JSON, appended. */
 int fault_json(const struct fault *f, struct buf *out);
+/* The same; anthropic: with "type": "error" beside it, as Anthropic's clients read it. */
+int fault_json_as(const struct fault *f, bool anthropic, struct buf *out);
 
 #endif

@@ -80,7 +80,7 @@ void exchange_fail(struct exchange *x, const struct fault *f)
         fault_set(&memory, 503, "out_of_memory", NULL, "no memory for the request");
         f = &memory;
     }
-    if (fault_json(f, &b))
+    if (fault_json_as(f, x->path && strncmp(x->path, "/v1/messages", strlen("/v1/messages")) == 0, &b))
         buf_clear(&b);
     pthread_mutex_lock(&x->lock);
     if (!x->status)

@@ -127,5 +127,8 @@ void api_chat(struct server *s, struct exchange *x);
 void api_completions(struct server *s, struct exchange *x);
 void api_infill(struct server *s, struct exchange *x);
 void api_embeddings(struct server *s, struct exchange *x);
+void api_messages(struct server *s, struct exchange *x);
+void api_count_tokens(struct server *s, struct exchange *x);
+void api_responses(struct server *s, struct exchange *x);
 
 #endif

@@ -1,6 +1,7 @@
 /* From what a request calls its prompt to token ids (request.h). Generation, tokenize and render use the same, so that
  * what a router counts is what is computed. */
 #include "serve/inside.h"
+#include "serve/structured.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -32,7 +33,7 @@ static json_t *flat_content(const json_t *parts, size_t message, struct fault *f
 }
 
 /* A message as templates know it, checked: a new reference, or NULL after filling f. */
-static json_t *message_for_template(const json_t *m, size_t i, struct fault *f)
+static json_t *message_for_template(const struct server *s, const json_t *m, size_t i, struct fault *f)
 {
     char param[64];
     json_t *content = json_object_get(m, "content");
@@ -60,14 +61,18 @@ static json_t *message_for_template(const json_t *m, size_t i, struct fault *f)
     }
     if (!copy)
         fault_set(f, 503, "out_of_memory", NULL, "no memory for the messages");
+    if (copy && !structured_calls(s, copy, i, f)) {
+        json_decref(copy);
+        return NULL;
+    }
     return copy;
 }
 
-static json_t *messages_for_template(const json_t *messages, struct fault *f)
+static json_t *messages_for_template(const struct server *s, const json_t *messages, struct fault *f)
 {
     json_t *list = json_array();
     for (size_t i = 0; i < json_array_size(messages) && list; i++) {
-        json_t *m = message_for_template(json_array_get(messages, i), i, f);
+        json_t *m = message_for_template(s, json_array_get(messages, i), i, f);
         if (!m || json_array_append_new(list, m)) {
             json_decref(list);
             return NULL;
@@ -98,7 +103,8 @@ bool prompt_of_chat(struct server *s, const struct params *p, struct tokens *ids
     if (!p->messages || json_array_size(p->messages) == 0)
         return fault_set(f, 400, p->messages ? "invalid_value" : "missing_required_parameter", "messages",
                          "messages: %s (expected an array of messages)", p->messages ? "empty" : "missing");
-    json_t *messages = messages_for_template(p->messages, f), *variables = messages ? variables_of(p) : NULL;
+    json_t *messages = messages_for_template(s, p->messages, f),
+           *variables = messages ? variables_of(p) : NULL;
     bool ok = messages && variables;
     if (messages && !variables)
         fault_set(f, 503, "out_of_memory", NULL, "no memory for the messages");

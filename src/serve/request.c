@@ -1,5 +1,6 @@
 /* The life of a request for text (request.h): from its fields to jobs of the batch, and from their text to the wire. */
 #include "serve/inside.h"
+#include "serve/structured.h"
 #include <stdio.h>
 #include <string.h>
 #define XXH_INLINE_ALL
@@ -72,27 +73,33 @@ static bool take_stream_options(struct generation *g, struct fault *f)
     return true;
 }
 
-static bool read_fields(struct generation *g, struct fault *f)
+static bool parse_body(struct generation *g, struct fault *f)
 {
     struct hasten_error err;
     const struct buf *body = &g->x->body;
-    if (json_parse("body", body->data ? body->data : "", body->len, &g->body, &err)) {
-        fault_of(f, &err);
-        f->code = f->status == 400 ? "invalid_json" : f->code;
-        return false;
-    }
-    if (!fields_parse(g->body, g->endpoint, &g->p, &g->warnings, f))
+    if (!json_parse("body", body->data ? body->data : "", body->len, &g->body, &err))
+        return true;
+    fault_of(f, &err);
+    f->code = f->status == 400 ? "invalid_json" : f->code;
+    return false;
+}
+
+static bool read_fields(struct generation *g, struct fault *f)
+{
+    if ((!g->body && !parse_body(g, f)) || !fields_parse(g->body, g->endpoint, &g->p, &g->warnings, f))
         return false;
     g->p.n = g->p.n < 1 ? 1 : g->p.n; /* endpoints that do not know it */
     return server_is_model(g->server, g->p.model, f) && take_stream_options(g, f);
 }
 
-bool generation_open(struct server *s, struct exchange *x, enum endpoint ep, const struct wire *wire,
-                     struct generation **out)
+bool generation_open_as(struct server *s, struct exchange *x, enum endpoint ep, const struct wire *wire,
+                        json_t *body, json_t *warnings, struct generation **out)
 {
     struct fault f = {0};
     struct generation *g = mem_calloc(1, sizeof *g);
     if (!g) {
+        json_decref(body);
+        json_decref(warnings);
         exchange_answer_json(x, &(struct buf){0}, 1);
         return false;
     }
@@ -101,6 +108,8 @@ bool generation_open(struct server *s, struct exchange *x, enum endpoint ep, con
     g->x = exchange_ref(x);
     g->wire = wire;
     g->endpoint = ep;
+    g->body = body;
+    g->warnings = warnings;
     g->created = clock_unix_s();
     snprintf(g->id, sizeof g->id, "%s%s", wire->id_prefix, x->id);
     if (!s->batch)
@@ -112,6 +121,12 @@ bool generation_open(struct server *s, struct exchange *x, enum endpoint ep, con
     }
     generation_refuse(g, &f);
     return false;
+}
+
+bool generation_open(struct server *s, struct exchange *x, enum endpoint ep, const struct wire *wire,
+                     struct generation **out)
+{
+    return generation_open_as(s, x, ep, wire, NULL, NULL, out);
 }
 
 /* ---- what is asked ------------------------------------------------------------------------------------------ */
@@ -185,23 +200,11 @@ static bool make_choices(struct generation *g, struct fault *f)
     return true;
 }
 
-/* Formats of answers beside text have their place here. */
-static bool take_format(struct generation *g, struct fault *f)
-{
-    const char *type = json_string_value(json_object_get(g->p.response_format, "type"));
-    if (!g->p.response_format || (type && strcmp(type, "text") == 0))
-        return true;
-    return fault_set(
-        f, 400, "unsupported_value", "response_format",
-        "response_format: type '%.32s' is not supported (expected text; grammar takes a GBNF grammar)",
-        type ? type : "");
-}
-
 bool generation_prepare(struct generation *g, struct fault *f)
 {
     const json_t *grammar = g->p.grammar;
     const double seconds = g->p.timeout > 0 ? g->p.timeout : (double)g->server->set.timeout_ms / 1e3;
-    if (!take_format(g, f))
+    if (g->endpoint != EP_CHAT && !structured_format(g, f))
         return false;
     if (grammar && json_string_length(grammar) &&
         !generation_set_grammar(g, "grammar", json_string_value(grammar), json_string_length(grammar), f))

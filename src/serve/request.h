@@ -117,6 +117,9 @@ struct generation { /* generation_open makes it; counted */
 /* A request's body read by the table: false after the exchange was answered with what is wrong. */
 bool generation_open(struct server *s, struct exchange *x, enum endpoint ep, const struct wire *wire,
                      struct generation **out);
+/* The same of a body that another one was translated into, with what was said of that; takes both (NULL: the exchange's). */
+bool generation_open_as(struct server *s, struct exchange *x, enum endpoint ep, const struct wire *wire,
+                        json_t *body, json_t *warnings, struct generation **out);
 /* Adds a prompt; takes ids' memory. */
 bool generation_add_prompt(struct generation *g, struct tokens *ids, struct fault *f);
 /* Only what a grammar says may be written; name for messages ("grammar", "response_format"). Once. */

@@ -1,5 +1,6 @@
 /* How /v1/chat/completions answers: OpenAI's chat.completion and its chunks. */
 #include "serve/inside.h"
+#include "serve/structured.h"
 
 static int put_head(struct buf *b, const struct generation *g, const char *object)
 {
@@ -161,15 +162,6 @@ static const struct wire chat_wire = {"chatcmpl-", begin, progress, text, call, 
 void api_chat(struct server *s, struct exchange *x)
 {
     struct generation *g;
-    struct fault f = {0};
-    struct tokens ids = {0};
-    if (!generation_open(s, x, EP_CHAT, &chat_wire, &g))
-        return;
-    const bool ok = prompt_of_chat(s, &g->p, &ids, NULL, &f) && generation_add_prompt(g, &ids, &f) &&
-                    generation_prepare(g, &f);
-    tokens_free(&ids);
-    if (ok)
-        generation_start(g);
-    else
-        generation_refuse(g, &f);
+    if (generation_open(s, x, EP_CHAT, &chat_wire, &g))
+        chat_start(g);
 }

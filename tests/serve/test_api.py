@@ -291,7 +291,7 @@ class Errors(unittest.TestCase):
     def test_fields_are_named(self):
         for field, value in {"temperature": -1, "top_p": 1.5, "n": 0, "max_tokens": "x", "stop": [5], "seed": 1.5,
                              "logit_bias": {"x": 1}, "stream": "yes", "top_logprobs": 3, "grammar": "root ::= (",
-                             "skip_special_tokens": False, "tool_choice": "auto", "response_format": {"type": "json_schema"}, "priority": 1e300,
+                             "skip_special_tokens": False, "tool_choice": "required", "response_format": {"type": "json_schema"}, "priority": 1e300,
                              "stream_options": {"include_usage": True}, "return_progress": True}.items():
             self.refused(server.chat(**{field: value}), 400, param=field)
         self.refused(server.complete(suffix="x"), 400, param="suffix")
