@@ -5,6 +5,7 @@
 
 #define QUEUE_DEFAULT 1024
 #define ANSWER_MEAN 128 /* tokens, before any answer has ended */
+#define EXPECTED 0.75   /* answers end at different times, but often begin together */
 #define BRANCH_PAGES 2  /* of each lane: a copy of the last page, and one more */
 
 /* The logits of a step, each to the job of its item. */
@@ -52,6 +53,7 @@ static hasten_status settle(struct batch *b, const struct batch_settings *s, str
     b->settings.n_slots = s->n_slots == 0 || s->n_slots > most ? most : s->n_slots;
     b->settings.queue_limit = s->queue_limit ? s->queue_limit : QUEUE_DEFAULT;
     b->answer_mean = ANSWER_MEAN;
+    b->expected = EXPECTED;
     return HASTEN_OK;
 }
 

@@ -57,6 +57,7 @@ struct batch {
     struct job **reading;         /* [n_slots] scratch: prompts in the order in which they get rows */
     int32_t n_items, n_rows;
     double answer_mean; /* tokens of an answer */
+    double expected;    /* of what an answer has left, so much is reckoned with; less in tests */
     uint64_t last_id, last_order;
     int64_t reserved; /* pages left free for branches */
     bool shares;      /* sequences may be forked and cut */

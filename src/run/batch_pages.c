@@ -6,8 +6,6 @@
  * never taken from, so it comes to its end, and then the next is the first. */
 #include "run/batch_inside.h"
 
-#define EXPECTED 0.75 /* of what an answer has left: they end at different times, but often begin together */
-
 int64_t pages_blocks(const struct batch *b, int64_t n)
 {
     return (n + KV_PAGE - 1) / KV_PAGE * b->engine->kv.n_lanes;
@@ -29,7 +27,7 @@ static int64_t expected(const struct batch *b, const struct job *j)
     left = left > KV_PAGE ? left : KV_PAGE; /* of one that is longer than most nothing is known */
     if (bound >= 0 && left > (double)(bound - n_answer))
         left = (double)(bound - n_answer);
-    const int64_t n = j->ask.task.n + n_answer + (int64_t)(EXPECTED * left);
+    const int64_t n = j->ask.task.n + n_answer + (int64_t)(b->expected * left);
     return n < n_ctx ? n : n_ctx;
 }
 

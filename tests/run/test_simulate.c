@@ -17,14 +17,14 @@
 #include <string.h>
 #include <cmocka.h>
 
-#define MOST_JOBS 120
-#define N_CTX 256
+#define MOST_JOBS 100
+#define N_CTX 384
 #define TINY "test_simulate.gguf" /* this name: the tiny model is written first */
 
 static uint64_t first_seed = 1, n_seeds = 20, seed_now, n_events;
-static const char *model_path = "script:hash=1,length=24";
+static const char *model_path = "script:hash=1,length=90";
 static bool bleed;
-static uint64_t n_jobs, n_ended_early, n_hit_tokens, n_evicted;
+static uint64_t n_jobs, n_ended_early, n_hit_tokens, n_evicted, n_preempted, n_recomputed;
 
 struct simulation {
     struct crowd crowd;
@@ -147,7 +147,7 @@ static void submit_one(void)
         return;
     struct member *m = &sim->m[sim->n];
     const int64_t n = draw_ids(ids);
-    member_open(m, &sim->crowd, ids, n, draw(rng, 5) ? (int32_t)draw(rng, 70) : -1);
+    member_open(m, &sim->crowd, ids, n, draw(rng, 3) ? (int32_t)draw(rng, 160) : -1);
     member_set_law(m, (int)draw(rng, N_LAWS), draw(rng, 100));
     m->job.scope = draw(rng, 2);
     m->job.owner = draw(rng, 4);
@@ -195,16 +195,17 @@ static void open_simulation(const struct hasten_model *model)
     s.n_seq_max = 1 + (int32_t)draw(rng, 12);
     s.n_batch = batches[draw(rng, 5)];
     s.n_logits = 1 + (int32_t)draw(rng, 9);
-    s.kv_positions = N_CTX + (int64_t)draw(rng, 4) * 64 * (int64_t)draw(rng, 6);
-    s.kv_positions = s.kv_positions < N_CTX * s.n_seq_max ? s.kv_positions : N_CTX * s.n_seq_max;
-    if (bleed) {
-        s.n_seq_max = 8;
-        s.kv_positions = 2 * N_CTX;
-    }
+    s.n_seq_max = bleed ? 8 : s.n_seq_max;
+    /* From what one job may need, six pages, to plenty; each sequence but one brings a page. */
+    s.kv_positions = N_CTX + (int64_t)draw(rng, bleed ? 3 : 8) * KV_PAGE - (s.n_seq_max - 1) * KV_PAGE;
+    const int64_t most = (int64_t)N_CTX * s.n_seq_max;
+    s.kv_positions = s.kv_positions < KV_PAGE ? KV_PAGE : s.kv_positions > most ? most : s.kv_positions;
     const struct batch_settings b = {.n_slots = bleed ? 8 : (int32_t)draw(rng, 9),
                                      .queue_limit = bleed ? MOST_JOBS : 1 + (int32_t)draw(rng, 30),
                                      .itl_target = draw(rng, 3) ? 0 : 0.2 * (double)draw(rng, 10)};
     crowd_open(&sim->crowd, model, specs, &s, &b);
+    if (draw(rng, 2))
+        sim->crowd.batch->expected = 0; /* too many are let in */
     sim->n_wanted = bleed ? MOST_JOBS : 20 + (int32_t)draw(rng, MOST_JOBS - 20);
 }
 
@@ -240,6 +241,8 @@ static void finish_simulation(void)
     batch_figures(sim->crowd.batch, &f);
     n_hit_tokens += f.store.hit_tokens;
     n_evicted += f.store.evictions;
+    n_preempted += f.preemptions;
+    n_recomputed += f.recomputed;
     if (!store_keeps(sim->crowd.batch->store))
         crowd_must_be_empty(&sim->crowd);
     for (int32_t i = 0; i < sim->n; i++) {
@@ -301,9 +304,12 @@ static void all_seeds(void **state)
     for (seed_now = first_seed; seed_now < first_seed + n_seeds; seed_now++)
         simulate(model, seed_now);
     const double s = (double)(clock_now_ns() - t0) * 1e-9;
+    print_message("%llu preemptions, %llu rows again\n", (unsigned long long)n_preempted,
+                  (unsigned long long)n_recomputed);
     print_message("%llu jobs, %llu of them ended early; %llu tokens from the store, %llu evictions\n",
                   (unsigned long long)n_jobs, (unsigned long long)n_ended_early,
                   (unsigned long long)n_hit_tokens, (unsigned long long)n_evicted);
+    assert_true(n_jobs < 500 || (n_preempted > n_jobs / 40 && n_recomputed > n_preempted));
     assert_true(n_jobs < 500 || (n_hit_tokens > n_jobs && n_evicted > n_jobs / 20));
     print_message("%llu seeds, %llu events in %.1f s: %.0f a minute\n", (unsigned long long)n_seeds,
                   (unsigned long long)n_events, s, 60 * (double)n_events / s);
