@@ -30,10 +30,11 @@
 #define LIMIT_CONTEXT (1 << 24)
 #define LIMIT_BATCH_ROWS 4096 /* rows of one step */
 #define LIMIT_THREADS 512
-#define LIMIT_QUEUE (1 << 20)  /* jobs that wait for a slot */
-#define LIMIT_OWNERS (1 << 12) /* owners of jobs whose share is remembered while they have none */
-#define LIMIT_LORA_RANK 4096   /* of an adapter's matrix */
-#define LIMIT_LORAS 64         /* adapters of an engine */
+#define LIMIT_BATCH_BYTES (256u << 20) /* a file of requests, of answers */
+#define LIMIT_QUEUE (1 << 20)          /* jobs that wait for a slot */
+#define LIMIT_OWNERS (1 << 12)         /* owners of jobs whose share is remembered while they have none */
+#define LIMIT_LORA_RANK 4096           /* of an adapter's matrix */
+#define LIMIT_LORAS 64                 /* adapters of an engine */
 
 /* Text */
 #define LIMIT_TEXT_BYTES (256u << 20)  /* one text to tokenize */

@@ -149,6 +149,7 @@ int cmd_info(const struct command *c, int argc, char **argv);
 int cmd_eval(const struct command *c, int argc, char **argv);
 int cmd_decide(const struct command *c, int argc, char **argv);
 int cmd_serve(const struct command *c, int argc, char **argv);
+int cmd_batch(const struct command *c, int argc, char **argv);
 int cmd_embed(const struct command *c, int argc, char **argv);
 int cmd_bench(const struct command *c, int argc, char **argv);
 int cmd_quantize(const struct command *c, int argc, char **argv);

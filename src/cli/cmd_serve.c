@@ -1,7 +1,7 @@
 /* `hasten serve`: a model behind HTTP (src/serve/). Owns what only the command knows: options, the log on stderr, signals,
  * the port's file, the word to a service manager. */
 #include "base/limits.h"
-#include "cli/session.h"
+#include "cli/many.h"
 #ifdef HASTEN_SERVE
 #include "base/clock.h"
 #include "base/file.h"
@@ -185,21 +185,6 @@ static hasten_status split_address(const char *text, char **host, uint16_t *port
     return *host ? HASTEN_OK : error_set(err, HASTEN_ERR_MEMORY, "serve: out of memory");
 }
 
-/* What the model is called: the alias, a name in the cache as it was given, a file without folder and ending. */
-static char *model_id(const struct serve_args *a, const char *argument)
-{
-    const char *name = a->alias ? a->alias : argument, *slash = strrchr(name, '/');
-    const bool is_file = !a->alias && file_exists(name);
-    if (is_file && slash && slash[1])
-        name = slash + 1;
-    size_t len = strlen(name);
-    if (is_file && len > 5 && strcmp(name + len - 5, ".gguf") == 0)
-        len -= 5;
-    while (len > 1 && name[len - 1] == '/')
-        len--;
-    return mem_strndup(name, len);
-}
-
 static hasten_status write_port(const char *path, uint16_t port, struct hasten_error *err)
 {
     struct buf name = {0};
@@ -249,7 +234,7 @@ static hasten_status take_settings(struct serving *s, const char *argument, stru
     const struct serve_args *a = s->a;
     struct server_settings *set = &s->set;
     server_default_settings(set);
-    s->id = model_id(a, argument);
+    s->id = many_model_id(a->alias, argument);
     if (!s->id)
         return error_set(err, HASTEN_ERR_MEMORY, "serve: out of memory");
     set->host = a->host;
@@ -289,20 +274,10 @@ static void raise_descriptors(int most)
     setrlimit(RLIMIT_NOFILE, &r);
 }
 
-/* What an engine for many answers has that one for a single one has not: sequences, a pool that all share, and a store,
- * so that prompts begin with what earlier ones left, unless another is named. */
 static void adjust(void *ctx, const struct hasten_model *m, struct hasten_engine_settings *settings)
 {
     struct serve_args *a = ctx;
-    const int32_t trained = hasten_model_n_ctx_train(m);
-    const int64_t n_ctx = settings->n_ctx ? settings->n_ctx : trained < 4096 ? trained : 4096;
-    settings->n_seq_max += a->slots - 1;
-    if (hasten_model_is_encoder(m))
-        return;
-    settings->kv_positions = a->kv_size ? (int64_t)a->kv_size : n_ctx * (a->slots < 4 ? a->slots : 4);
-    if (a->model.methods.spec[STAGE_STORE].n == 0 && settings->n_methods < METHOD_ARGS_MAX)
-        a->model.methods.use[settings->n_methods++] =
-            (struct hasten_method_use){method_stage_name(STAGE_STORE), "apc", NULL};
+    many_adjust(&a->model, a->slots, a->kv_size, m, settings);
 }
 
 static hasten_status open_all(struct serving *s, const char *argument, struct option_group *groups,

@@ -51,6 +51,13 @@ static const struct command commands[] = {
      "It listens on this machine alone; another --host needs --api-key-file or --no-auth. SIGTERM: no new requests, running\n"
      "ones end within --grace; SIGHUP: the keys are read again. Metrics for Prometheus are at /metrics.\n",
      cmd_serve, NULL},
+    {"batch", "MODEL [-i FILE] [-o FILE] [--resume]", "answer a file of requests, in OpenAI's batch format",
+     "Each line of the input is {\"custom_id\", \"method\", \"url\", \"body\"} for /v1/chat/completions, /v1/completions or\n"
+     "/v1/embeddings; each line of the output its answer, in the order of the input: {\"id\", \"custom_id\", \"response\",\n"
+     "\"error\"}. A line that is wrong gets an error of its own. --resume goes on behind the answers that -o FILE holds;\n"
+     "the file is then that of an undisturbed run: a body without a seed gets one made of its custom_id, created is 0.\n"
+     "Exit status 1: some lines have an error.\n",
+     cmd_batch, NULL},
     {"embed", "MODEL [-p TEXT | -f FILE | < FILE]", "texts to vectors, one JSON array per line",
      "Each line of FILE or stdin is a text, with -p the whole argument is one. Encoders (BERT) and decoders: of these\n"
      "the last hidden states, behind the final norm. --pooling mean, cls (the first token's vector) or last (the last\n"

@@ -30,7 +30,8 @@ void exchange_unref(struct exchange *x)
     if (!x || atomic_fetch_sub_explicit(&x->refs, 1, memory_order_acq_rel) != 1)
         return;
     pthread_mutex_destroy(&x->lock);
-    door_body_freed(x->http, x->body.len);
+    if (x->http)
+        door_body_freed(x->http, x->body.len);
     mem_free(x->path);
     buf_free(&x->body);
     mem_free(x->key);
@@ -51,7 +52,7 @@ static bool wake(struct exchange *x)
 static void unlock_and_wake(struct exchange *x, bool awake)
 {
     pthread_mutex_unlock(&x->lock);
-    if (awake)
+    if (awake && x->http)
         door_wake(x->http, x);
 }
 

@@ -46,7 +46,7 @@ struct exchange {
 
     atomic_int refs;
     /* of the door */
-    struct door *http;
+    struct door *http;           /* NULL: asked from within (server_ask) */
     struct link *link; /* its connection; NULL: over */
     struct exchange *next_ready;
     bool is_ready;

@@ -122,6 +122,15 @@ void server_handle(void *ctx, struct exchange *x)
     }
 }
 
+void server_ask(struct server *s, struct exchange *x)
+{
+    struct fault f = {0};
+    if (server_admit(s, x, &f))
+        server_handle(s, x);
+    else
+        exchange_fail(x, &f);
+}
+
 void server_finished(void *ctx, struct exchange *x)
 {
     struct server *s = ctx;

@@ -43,6 +43,8 @@ static struct door_settings door_at(struct server *s, const char *host, uint16_t
 
 static hasten_status listen_all(struct server *s, struct hasten_error *err)
 {
+    if (!s->set.host)
+        return HASTEN_OK;
     const struct door_settings first = door_at(s, s->set.host, s->set.port, false);
     hasten_status st = door_open(&first, &s->http, err);
     if (!st && s->set.admin_host) {
@@ -54,7 +56,7 @@ static hasten_status listen_all(struct server *s, struct hasten_error *err)
 
 hasten_status server_open(const struct server_settings *set, struct server **out, struct hasten_error *err)
 {
-    if (!door_is_loopback(set->host) && !set->key_file && !set->no_auth)
+    if (set->host && !door_is_loopback(set->host) && !set->key_file && !set->no_auth)
         return error_set(
             err, HASTEN_ERR_USAGE,
             "--host %s: others reach this address, and there are no keys (expected --api-key-file FILE, "
@@ -79,7 +81,7 @@ hasten_status server_open(const struct server_settings *set, struct server **out
 
 uint16_t server_port(const struct server *s)
 {
-    return door_port(s->http);
+    return s->http ? door_port(s->http) : 0;
 }
 
 uint16_t server_admin_port(const struct server *s)

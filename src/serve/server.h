@@ -25,7 +25,7 @@ struct server_event { /* for a log; strings are borrowed for the call */
 };
 
 struct server_settings {
-    const char *host;
+    const char *host;       /* NULL: it does not listen, and is asked from within */
     uint16_t port;          /* 0: any */
     const char *admin_host; /* NULL: /health and /metrics at the one door; else at another too */
     uint16_t admin_port;
@@ -62,6 +62,10 @@ hasten_status server_load(struct server *s, const struct hasten_model *m, struct
 hasten_status server_reload(struct server *s, struct hasten_error *err); /* the keys */
 /* No new requests (503), /health says so. */
 void server_drain(struct server *s);
+/* A request from within, without a door: x (exchange_open(NULL)) has its method, path, body and id. It is answered once it
+ * is `ended`. */
+struct exchange;
+void server_ask(struct server *s, struct exchange *x);
 int server_busy(struct server *s); /* requests for text that are not over */
 /* Ends what still runs, then everything. NULL is fine. */
 void server_close(struct server *s);
