@@ -12,7 +12,7 @@
  *
  * A *sequence* is one timeline of tokens inside an engine, from position 0. It grows by steps, is cut back to any
  * length, and forks: a fork shares the pages of what both have in common, so a long prompt is computed and kept once
- * for any number of continuations.
+ * for any number of continuations. It can be saved to a file, from which an engine of the same model and settings goes on.
  *
  * A *step* takes a batch of (sequence, tokens to append), runs the forward pass over all of them at once, and hands
  * the rows of logits that were asked for to a function of yours, the *sink*. A prompt is a step with many tokens and

@@ -288,7 +288,8 @@ static void put(struct inode *x, const void *data, size_t n)
         x->cap = 2 * (x->len + n);
         x->data = realloc(x->data, x->cap);
     }
-    memcpy(x->data + x->len, data, n);
+    if (n)
+        memcpy(x->data + x->len, data, n);
     x->len += n;
 }
 
@@ -366,7 +367,7 @@ static void write_file(const char *folder, const char *name, const void *data, s
     char path[700];
     snprintf(path, sizeof path, "%s/%s", folder, name);
     FILE *f = fopen(path, "wb");
-    if (!f || fwrite(data, 1, n, f) != n || fclose(f)) {
+    if (!f || (n && fwrite(data, 1, n, f) != n) || fclose(f)) {
         fprintf(stderr, "test_crash: cannot write %s\n", path);
         exit(1);
     }

@@ -36,5 +36,8 @@ run -p x --store apc:dir=/dev/null/x
 echo $?
 hasten check --store nothing
 echo $?
+mkdir other
+hasten check --store other
+echo $? $(ls other)
 hasten check --store kept x
 echo $?
