@@ -75,7 +75,7 @@ void store_give(struct store *s, uint64_t scope, struct hasten_seq *seq)
 void store_share(struct store *s, uint64_t scope, struct hasten_seq *seq)
 {
     struct hasten_seq *copy = NULL, *empty = NULL;
-    if (!s->ops || seq->length == 0)
+    if (!s->ops || seq->length == 0 || seq_is_soft(seq))
         return;
     hasten_status st = hasten_seq_fork(seq, seq->length, &copy, NULL);
     if (st == HASTEN_ERR_FULL && !s->ops->take(s->kept, scope, seq->tokens, 1, &empty, NULL)) {
@@ -110,12 +110,19 @@ bool store_keeps(const struct store *s)
 
 /* ---- for methods ---------------------------------------------------------------------------------------------- */
 
-static bool rows_depend_on_prompt(const struct hasten_engine *e)
+/* Other matrices, fewer layers and another form of the cache make the same rows of prompts and answers. */
+static bool reads_all_alike(const struct method *m)
+{
+    return !(m->traits & METHOD_CHANGES_KV) || m->weights || (m->depth && !m->depth->looks) ||
+           (m->cache && m->cache->represents);
+}
+
+bool store_rows_alike(const struct hasten_engine *e)
 {
     for (int32_t i = 0; i < e->methods.n; i++)
-        if (e->methods.use[i].m->traits & METHOD_CHANGES_KV)
-            return true;
-    return false;
+        if (!reads_all_alike(e->methods.use[i].m))
+            return false;
+    return true;
 }
 
 int32_t store_reach(const struct hasten_seq *seq, int32_t n_common, int64_t n)
@@ -126,7 +133,7 @@ int32_t store_reach(const struct hasten_seq *seq, int32_t n_common, int64_t n)
     const int32_t rope_switch = e->model->desc.rope_switch;
     if (rope_switch && (n > rope_switch) != seq->beyond) /* all of it would be computed again */
         return 0;
-    if (rows_depend_on_prompt(e) && reach > seq->n_lead)
+    if (!store_rows_alike(e) && reach > seq->n_lead)
         reach = seq->n_lead;
     if (seq->kv.sealed == 0)
         return reach;

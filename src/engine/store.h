@@ -66,8 +66,10 @@ bool store_make_room(struct store *s, int64_t pages); /* true at once where they
 void store_figures(const struct store *s, struct store_figures *out);
 bool store_keeps(const struct store *s); /* is there a method? */
 
+/* For methods: whether a row depends on its tokens alone, not on how long the prompt was said to be. */
+bool store_rows_alike(const struct hasten_engine *e);
 /* For methods: of the first n_common positions, which seq and a prompt of n tokens share, how many rows in seq are those
- * that a fresh run of the prompt would compute, and can be forked. Without methods that change keys and values: all. With
+ * that a fresh run of the prompt would compute, and can be forked. Without methods that read prompts otherwise: all. With
  * them only rows that were computed as an announced prompt's, and none where entries were taken out at its end. */
 int32_t store_reach(const struct hasten_seq *seq, int32_t n_common, int64_t n);
 

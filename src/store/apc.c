@@ -92,9 +92,7 @@ static hasten_status apc_open(struct hasten_engine *e, const void *state, void *
         return error_set(err, HASTEN_ERR_MEMORY, "opening a store: out of memory");
     a->e = e;
     a->k = state;
-    a->uniform = e->model->desc.rope_switch == 0;
-    for (int32_t i = 0; i < e->methods.n; i++)
-        a->uniform &= !(e->methods.use[i].m->traits & METHOD_CHANGES_KV);
+    a->uniform = e->model->desc.rope_switch == 0 && store_rows_alike(e);
     for (int32_t i = 0; i < e->kv.n_lanes; i++)
         a->position_bytes += kv_page_bytes(e->kv.rep, &e->kv.lanes[i]) / KV_PAGE;
     a->seq = mem_calloc((size_t)a->k->slots, sizeof *a->seq);
