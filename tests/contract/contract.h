@@ -9,7 +9,7 @@
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__) /* up to 30 times slower */
 #define N_TOKENS 130
 #define N_PROMPT 90
-#define FAULTS_APART 31
+#define FAULTS_APART 97
 #else
 #define N_TOKENS 300
 #define N_PROMPT 200
