@@ -155,7 +155,8 @@ static void words(struct contract *c, const struct method *m)
     check(c, m->title && m->paper && m->exact_to && m->text, m->name, "a description is missing", "");
     check(c,
           m->neutral || m->guarantee != METHOD_APPROXIMATE || m->traits & METHOD_FOR_TESTS || !m->n_knobs ||
-              m->stage == STAGE_DECIDE, /* there is no plain engine that it could be like */
+              m->stage == STAGE_DECIDE, /* it changes no answer */
+
           m->name, "no neutral setting", "");
 }
 
