@@ -74,7 +74,7 @@ def receipt(args, method, info, model_hash):
     return {"schema": SCHEMA, "method": how[0][2:] + " " + how[1], "knobs": gain["methods"], "model": args.model,
             "model_sha256": model_hash, "commit": commit(), "date": datetime.date.today().isoformat(),
             "machine": {"cpu": fast["limits"]["cpu"], "threads": fast["threads"], "kernels": fast["kernels"],
-                        "read_gbs": fast["limits"]["read"]["all_gbs"]},
+                        "read_gbs": fast["limits"]["read"]["all_gbs"], "load": round(os.getloadavg()[0], 1)},
             "workload": {"depth": args.depth, "prefill": 128, "decode": 32, "text": os.path.basename(args.text)},
             "gain": {phase: {"plain_tps": fast[phase]["median"], "tps": gain[phase]["median"],
                              "ratio": {k: gain[phase]["ratio"][k] for k in ("median", "lo", "hi", "level")},
@@ -90,7 +90,7 @@ def answers_receipt(args, method, workload, half, cpu, model_hash):
     """A method of the loop of an answer: whole answers to a workload's held-out prompts, which must be the plain engine's."""
     how = options(method, 0)
     command = [args.hasten, "bench", args.model, "--workload", workload, *(["--half", half] if half else []), "--part", "held",
-               "-r", str(max(2, args.repeat // 2)), *how, "--json", "-q"]
+               "-r", str(max(1, args.repeat // 3)), *(["-n", str(args.tokens)] if args.tokens else []), *how, "--json", "-q"]
     found = ask(command)
     plain, gain = found["plain"], found["with"]
     ratio = gain["ratio"]
@@ -103,7 +103,7 @@ def answers_receipt(args, method, workload, half, cpu, model_hash):
     nothing = {"value": 0.0, "lo": 0.0, "hi": 0.0}
     return {"schema": SCHEMA, "method": how[0][2:] + " " + how[1], "knobs": gain["methods"], "model": args.model,
             "model_sha256": model_hash, "commit": commit(), "date": datetime.date.today().isoformat(),
-            "machine": {"cpu": cpu, "threads": found["threads"], "kernels": found["kernels"]},
+            "machine": {"cpu": cpu, "threads": found["threads"], "kernels": found["kernels"], "load": round(os.getloadavg()[0], 1)},
             "workload": {"name": workload, "half": half, "part": "held", "prompts": ratio["prompts"], "answers": ratio["pairs"]},
             "gain": {"prefill": phase("prefill", "prefill_tps"), "decode": phase("decode", "decode_tps"),
                      "answer": {"ratio": {"median": ratio["answer"]["value"], "lo": ratio["answer"]["lo"], "hi": ratio["answer"]["hi"], "level": 0.95}}},
@@ -218,11 +218,12 @@ def main():
     parser.add_argument("--depth", type=int, default=3072)
     parser.add_argument("--repeat", type=int, default=8)
     parser.add_argument("--windows", type=int, default=8, help="of 256 scored tokens [%(default)s]")
-    parser.add_argument("--quick", action="store_true", help="two windows, three repetitions")
+    parser.add_argument("--tokens", type=int, default=0, help="of an answer to a workload, at most [as it says]")
+    parser.add_argument("--quick", action="store_true", help="two windows, three repetitions, answers of 96 tokens")
     parser.add_argument("--render", action="store_true", help="only docs/receipts.md from what is there")
     args = parser.parse_args()
     if args.quick:
-        args.windows, args.repeat = 2, 3
+        args.windows, args.repeat, args.tokens = 2, 3, 96
     if not args.render and not args.text:
         stop(2, "no --text (expected a text file for the damage)")
     if not args.render:

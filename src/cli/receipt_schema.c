@@ -101,6 +101,8 @@ static json_t *machine(void)
     json_put(&p, "threads", json_pack("{s:s, s:i}", "type", "integer", "minimum", 1));
     json_put(&p, "kernels", described(of_type("string"), "the instruction set in use"));
     json_put(&p, "read_gbs", described(number(0), "the limit of memory, GB/s"));
+    json_put(&p, "load",
+             described(number(0), "processes that wanted a CPU at the end, the measurement's included"));
     return object(p, "cpu threads kernels");
 }
 
