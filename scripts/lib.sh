@@ -4,7 +4,7 @@
 hasten_cache=${HASTEN_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/hasten}
 
 # Everything that a build is made from.
-build_inputs="src include cmake CMakeLists.txt CMakePresets.json"
+build_inputs="src web include cmake CMakeLists.txt CMakePresets.json"
 
 # say WORDS...: progress, on standard error, under the script's name.
 say() {

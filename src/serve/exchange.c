@@ -37,6 +37,7 @@ void exchange_unref(struct exchange *x)
     mem_free(x->key);
     mem_free(x->origin);
     mem_free(x->host);
+    mem_free(x->if_none_match);
     buf_free(&x->out);
     mem_free(x);
 }

@@ -16,6 +16,9 @@
 
 struct door;
 struct link;
+struct exchange_header {
+    const char *name, *value;
+};
 struct exchange {
     /* of the request; constant once a handler has seen it */
     char method[16];
@@ -23,6 +26,7 @@ struct exchange {
     struct buf body;
     char *key;                  /* what Authorization: Bearer or x-api-key says; NULL: nothing */
     char *origin, *host;        /* headers; NULL: none */
+    char *if_none_match;        /* the same */
     char id[EXCHANGE_ID_BYTES]; /* X-Request-Id, the client's or ours */
     uint64_t t0;                /* clock_now_ns when its header was complete */
     bool admin;                 /* it came in at the door for metrics and health */
@@ -35,7 +39,9 @@ struct exchange {
     /* of the answer; under the lock */
     pthread_mutex_t lock;
     int status; /* 0: not begun */
-    const char *content_type, *allow;
+    const char *content_type, *allow, *etag;
+    const struct exchange_header *headers; /* [n_headers], static, beside those that the door makes */
+    size_t n_headers;
     int retry_after;
     bool stream, ended, gone, asleep, sse;
     struct buf out; /* bytes from `from` on are not taken yet */

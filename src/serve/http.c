@@ -190,6 +190,10 @@ static enum MHD_Result queue_answer(struct link *l, struct exchange *x)
         MHD_add_response_header(r, "Cache-Control", "no-cache");
     if (x->allow)
         MHD_add_response_header(r, "Allow", x->allow);
+    if (x->etag)
+        MHD_add_response_header(r, "ETag", x->etag);
+    for (size_t i = 0; i < x->n_headers; i++)
+        MHD_add_response_header(r, x->headers[i].name, x->headers[i].value);
     if (x->status == 401)
         MHD_add_response_header(r, "WWW-Authenticate", "Bearer");
     if (x->retry_after) {
@@ -338,6 +342,7 @@ static enum MHD_Result begin_request(struct link *l, const char *url, const char
     x->key = key_of(l->c);
     x->origin = copy_header(l->c, "Origin");
     x->host = copy_header(l->c, "Host");
+    x->if_none_match = copy_header(l->c, "If-None-Match");
     x->admin = h->set.admin;
     set_id(h, x, MHD_lookup_connection_value(l->c, MHD_HEADER_KIND, "X-Request-Id"));
     x->link = l;

@@ -118,6 +118,7 @@ void api_model_info(struct server *s, struct exchange *x);
 void api_load(struct server *s, struct exchange *x);
 void api_kv_event_sources(struct server *s, struct exchange *x);
 void api_openapi(struct server *s, struct exchange *x);
+void api_page(struct server *s, struct exchange *x);
 void api_tokenize(struct server *s, struct exchange *x);
 void api_detokenize(struct server *s, struct exchange *x);
 void api_apply_template(struct server *s, struct exchange *x);

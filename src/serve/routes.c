@@ -31,6 +31,8 @@ const struct route routes[] = {
     {"/get_model_info", 0, api_model_info, "the same", 0},
     {"/get_load", 0, api_load, "tokens in flight", 0},
     {"/kv_event_sources", 0, api_kv_event_sources, "where events about the cache are published", 0},
+    {"/", ROUTE_OPEN | ROUTE_LOADING, api_page, "the web page", 0},
+    {"/assets/*", ROUTE_OPEN | ROUTE_LOADING, api_page, "its files", 0},
     {"/openapi.json", ROUTE_OPEN | ROUTE_LOADING, api_openapi, "this description", 0},
 };
 const int n_routes = (int)(sizeof routes / sizeof *routes);
