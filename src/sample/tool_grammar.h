@@ -17,9 +17,10 @@ struct tool_wish {
         *tools; /* [{"type": "function", "function": {"name", "parameters", "strict"}}], as OpenAI has them */
     enum tool_choice choice;
     const char *name; /* TOOL_CHOICE_NAMED */
-    const char *content; /* TOOL_CHOICE_AUTO: what text without calls is, a rule that the caller appends; NULL: anything */
-    bool parallel;    /* more than one call (where the format has it) */
-    bool thinking;    /* the answer begins inside <think> */
+    const char *
+        content; /* TOOL_CHOICE_AUTO: what text without calls is, a rule that the caller appends; NULL: anything */
+    bool parallel; /* more than one call (where the format has it) */
+    bool thinking; /* the answer begins inside <think> */
 };
 
 /* Appends GBNF with the rule root. Marks that are control tokens of v (NULL: none are) are tokens of the grammar. A schema

@@ -52,7 +52,7 @@ struct exchange {
 
     atomic_int refs;
     /* of the door */
-    struct door *http;           /* NULL: asked from within (server_ask) */
+    struct door *http; /* NULL: asked from within (server_ask) */
     struct link *link; /* its connection; NULL: over */
     struct exchange *next_ready;
     bool is_ready;

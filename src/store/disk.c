@@ -568,7 +568,8 @@ hasten_status disk_check(const char *folder, struct disk_report *out, struct has
     const bool store = !buf_printf(&lock, "%s/lock", folder) && file_kind(lock.data) == FILE_REGULAR;
     buf_free(&lock);
     if (!store)
-        return error_set(err, HASTEN_ERR_FILE, "%s: no store (expected a folder of --store apc:dir=DIR)", folder);
+        return error_set(err, HASTEN_ERR_FILE, "%s: no store (expected a folder of --store apc:dir=DIR)",
+                         folder);
     hasten_status st = open_folder(NULL, &s, &d, err);
     st = st ? st : rebuild(d, true, out, err);
     if (!st && !d->index)

@@ -113,6 +113,17 @@ class Options(unittest.TestCase):
             with open("/dev/full", "wb") as full, self.subTest(line=line):
                 self.sane(hasten(*line, stdout=full), 4)
 
+    def test_long_files_of_requests(self):
+        """LIMIT_BATCH_BYTES: a file of so many bytes is read, one of a byte more is refused before a line is answered."""
+        file, out = WORK / "requests", WORK / "answers"
+        for more, status in ((1, 3), (0, 1)):  # 1: its only line is no request
+            with open(file, "wb") as f:
+                f.truncate((256 << 20) + more)
+            done = hasten("batch", "script:hash=1", "-i", file, "-o", out)
+            self.assertEqual(done.returncode, status, done.stderr)
+            self.assertEqual(out.exists(), more == 0)
+        file.unlink()
+
     def test_closed_streams(self):
         for line in self.lines():
             for closed in ([1], [0, 1, 2]):
