@@ -116,6 +116,7 @@ class Options(unittest.TestCase):
     def test_long_files_of_requests(self):
         """LIMIT_BATCH_BYTES: a file of so many bytes is read, one of a byte more is refused before a line is answered."""
         file, out = WORK / "requests", WORK / "answers"
+        out.unlink(missing_ok=True)
         for more, status in ((1, 3), (0, 1)):  # 1: its only line is no request
             with open(file, "wb") as f:
                 f.truncate((256 << 20) + more)
