@@ -380,10 +380,12 @@ static void finish_all(struct generation *g)
     const struct usage u = generation_usage(g);
     struct server *s = g->server;
     exchange_on_gone(g->x, NULL, NULL);
+    pthread_mutex_lock(&g->x->lock); /* the door may be writing the log of a client that left */
     g->x->prompt_n = (int32_t)u.prompt;
     g->x->cached_n = (int32_t)u.cached;
     g->x->predicted_n = (int32_t)u.answer;
     g->x->finish = g->choices[0].finish;
+    pthread_mutex_unlock(&g->x->lock);
     if (g->stream) {
         if (!g->failed)
             g->wire->end(g);

@@ -246,9 +246,11 @@ bool server_check_length(const struct server *s, int64_t n, const char *param, s
 
 const char *server_kv_type(const struct server *s)
 {
-    static const char *const names[] = {"f16", "f32", "bf16", "q8"};
-    return s->engine && s->engine->settings.kv_type <= HASTEN_KV_Q8 ? names[s->engine->settings.kv_type]
-                                                                    : "auto";
+    static const char *const names[] = {"f16", "f32", "bf16", "q8", "q4"};
+    if (atomic_load(&s->phase) == PHASE_LOADING) /* metrics are asked for before the engine is there */
+        return "auto";
+    const unsigned type = (unsigned)s->engine->settings.kv_type;
+    return type < sizeof names / sizeof *names ? names[type] : "auto";
 }
 
 const char *server_path(const struct server *s)
