@@ -86,6 +86,81 @@ static void sparse_is_full(void **state)
     }
 }
 
+/* Two answers in the same steps: each is what it is alone, though each names tokens of its own. */
+struct both {
+    struct run *run[2];
+    int32_t item_of[2];
+};
+
+static int take_both(void *ctx, const float *logits, const struct hasten_logits_row *rows, int32_t n_rows,
+                     int32_t n_vocab)
+{
+    struct both *b = ctx;
+    for (int32_t i = 0; i < n_rows; i++)
+        run_take(b->run[b->item_of[rows[i].item]], logits + (int64_t)i * n_vocab);
+    return 0;
+}
+
+static void run_both(struct world *w, struct both *b)
+{
+    struct hasten_error err = {0};
+    for (int n = 1; n > 0;) {
+        struct hasten_item items[2];
+        n = 0;
+        for (int i = 0; i < 2; i++)
+            if (run_next(b->run[i], 512, &items[n]))
+                b->item_of[n++] = i;
+        const hasten_status st = n ? hasten_step(w->engine, items, n, take_both, b, NULL, &err) : HASTEN_OK;
+        for (int i = 0; i < n; i++)
+            assert_int_equal(run_after(b->run[b->item_of[i]], st, &err), HASTEN_OK);
+    }
+}
+
+static void answers_side_by_side(void **state)
+{
+    (void)state;
+    static const char *const prompts[2] = {PROMPT, "The cat"};
+    struct answer alone[2], together[2] = {0};
+    struct hasten_error err = {0};
+    struct world w;
+    struct tokens ids[2];
+    struct both b = {0};
+    struct hasten_seq *seqs[2];
+    world_open(&w, model, NULL, 0, 2);
+    constrain(&w, false);
+    w.law.n_predict = 40;
+    w.law.settings.temperature = 1;
+    for (int i = 0; i < 2; i++) {
+        ids[i] = world_ids(model, prompts[i]);
+        world_answer(&w, ids[i].ids, ids[i].n, &alone[i]);
+    }
+    seqs[0] = w.seq;
+    assert_int_equal(hasten_seq_open(w.engine, &seqs[1], &err), HASTEN_OK);
+    for (int i = 0; i < 2; i++) {
+        const struct run_task task = {.engine = w.engine,
+                                      .seq = seqs[i],
+                                      .vocab = model_vocab(model),
+                                      .law = &w.law,
+                                      .ids = ids[i].ids,
+                                      .n = ids[i].n};
+        assert_int_equal(run_open(&task, &together[i], &b.run[i], &err), HASTEN_OK);
+    }
+    run_both(&w, &b);
+    for (int i = 0; i < 2; i++) {
+        assert_true(alone[i].ids.n > 5);
+        assert_int_equal(alone[i].ids.n, together[i].ids.n);
+        assert_memory_equal(alone[i].ids.ids, together[i].ids.ids,
+                            (size_t)alone[i].ids.n * sizeof *alone[i].ids.ids);
+        run_close(b.run[i]);
+        answer_free(&alone[i]);
+        answer_free(&together[i]);
+        tokens_free(&ids[i]);
+    }
+    hasten_seq_close(seqs[1]);
+    unconstrain(&w);
+    world_close(&w);
+}
+
 /* Log-probabilities are of the whole row. */
 static void logprobs_take_the_whole_head(void **state)
 {
@@ -288,6 +363,7 @@ int main(void)
     model = world_model(TINY);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sparse_is_full),
+        cmocka_unit_test(answers_side_by_side),
         cmocka_unit_test(logprobs_take_the_whole_head),
         cmocka_unit_test(vectors_are_their_tokens),
         cmocka_unit_test(bad_vectors),
