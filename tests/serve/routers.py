@@ -244,7 +244,8 @@ class Scrapes(unittest.TestCase):
 
     def test_during_prefill(self):
         with Server(HASTEN, MODEL, "--alias", "m", "-c", "8192") as s:
-            thread = threading.Thread(target=s.chat, args=(LONG * 18,), kwargs={"max_tokens": 1})
+            thread = threading.Thread(target=s.post, args=("/v1/chat/completions", chat(LONG * 18, max_tokens=1)),
+                                      kwargs={"timeout": 300})
             thread.start()
             times, busy = [], 0
             while thread.is_alive():
