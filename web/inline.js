@@ -2,7 +2,7 @@
 // breaks, formulas (shown as they are written). Text becomes text nodes, nothing else; a link gets an address only
 // when it leads to http, https or mailto. Pictures are not fetched: they become links.
 
-const MAX_LINK = 2000, MAX_TEXT = 400, MAX_MATH = 400; // characters that one is looked for
+const MAX_LINK = 2000, MAX_TEXT = 400, MAX_MATH = 400, MAX_NESTING = 24; // characters that one is looked for
 const WORDLESS = /[\p{P}\p{S}]/u;
 const ESCAPED = /[!-/:-@[-`{-~]/;
 const BARE = /^https?:\/\/[^\s<>"'`]+/i;
@@ -30,6 +30,7 @@ class Inline {
         this.out = document.createDocumentFragment();
         this.pending = ""; // text that is not in `out` yet
         this.runs = []; // of delimiters: { node, mark, left, opens, closes }
+        this.depths = new Map(); // of elements that emphasise: how many lie in each other
         this.noCode = new Set(); // lengths of runs of backticks that close nowhere
     }
 
@@ -202,9 +203,16 @@ class Inline {
             closes: right && (mark !== "_" || !left || WORDLESS.test(after)) });
     }
 
-    // Wraps what lies between two runs.
+    // Wraps what lies between two runs, unless that is nested deeper than anybody means.
     wrap(opener, closer) {
         const n = opener.left >= 2 && closer.left >= 2 ? 2 : 1;
+        let depth = 1;
+        for (let node = opener.node.nextSibling; node && node !== closer.node; node = node.nextSibling)
+            depth = Math.max(depth, 1 + (this.depths.get(node) ?? 0));
+        if (depth > MAX_NESTING) {
+            opener.left = closer.left = 0;
+            return;
+        }
         const e = document.createElement(opener.mark === "~" ? "s" : n === 2 ? "strong" : "em");
         for (let node = opener.node.nextSibling; node && node !== closer.node;) {
             const next = node.nextSibling;
@@ -212,6 +220,7 @@ class Inline {
             node = next;
         }
         opener.node.after(e);
+        this.depths.set(e, depth);
         for (const run of [opener, closer]) {
             run.left -= n;
             run.node.data = run.mark.repeat(run.left);

@@ -125,6 +125,14 @@ TIMED = """import("/assets/markdown.js").then((m) => {
     m.growingMarkdown(document.createElement("div"))(%s);
     return performance.now() - began;
 })"""
+DEPTH = """import("/assets/markdown.js").then((m) => {
+    const box = document.createElement("div");
+    m.growingMarkdown(box)(%s);
+    const depths = new Map([[box, 0]]);
+    for (const e of box.querySelectorAll("*"))
+        depths.set(e, depths.get(e.parentNode) + 1);
+    return Math.max(...new Set(depths.values()));
+})"""
 HOSTILE = {
     "nested quotes": '">".repeat(20000) + "a"',
     "nested lists": 'Array.from({ length: 300 }, (_, i) => " ".repeat(2 * i) + "- a").join("\\n")',
