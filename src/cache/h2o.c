@@ -61,6 +61,12 @@ static hasten_status h2o_check(const struct method_site *site, const void *knobs
 {
     const struct h2o_knobs *k = knobs;
     (void)site;
+    if (k->common.keep >= 1 && k->common.keep < k->common.sink + k->common.recent)
+        return error_set(
+            err, HASTEN_ERR_USAGE,
+            "--cache h2o: keep=%d leaves no room for what is read most beside sink=%d and recent=%d "
+            "(expected more, or a smaller recent)",
+            (int)k->common.keep, (int)k->common.sink, (int)k->common.recent);
     return k->common.every >= 1 && k->common.every <= 4096
                ? HASTEN_OK
                : error_set(err, HASTEN_ERR_USAGE, "--cache h2o:every: found %d (expected 1 to 4096)",

@@ -170,6 +170,9 @@ static hasten_status check_use(const struct run_args *a, const struct option_gro
     if (!chat && option_on_line(&groups[1], "history"))
         return error_set(err, HASTEN_ERR_USAGE,
                          "run: --history without a chat (expected no prompt, on a terminal)");
+    if (a->cache.path && !a->cache.path[0])
+        return error_set(err, HASTEN_ERR_USAGE,
+                         "run: option --prompt-cache: '' (expected the name of a file)");
     if (!a->cache.path &&
         (option_on_line(&groups[1], "prompt-cache-all") || option_on_line(&groups[1], "prompt-cache-ro")))
         return error_set(err, HASTEN_ERR_USAGE,

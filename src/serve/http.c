@@ -326,6 +326,23 @@ static void check_size(struct link *l, struct exchange *x, uint64_t body)
         s->admit(s->ctx, x, &l->refuse);
 }
 
+static enum MHD_Result count_header(void *ctx, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+    int *n = ctx;
+    (void)kind, (void)value;
+    *n += strcasecmp(name, "Content-Length") == 0 || strcasecmp(name, "Transfer-Encoding") == 0;
+    return MHD_YES;
+}
+
+/* A body whose length is said twice: whoever stands before us may have read the other one, and what follows would be
+ * taken for a request of somebody else (RFC 9112, section 6.3). */
+static bool length_is_ambiguous(struct MHD_Connection *c)
+{
+    int n = 0;
+    MHD_get_connection_values(c, MHD_HEADER_KIND, count_header, &n);
+    return n > 1;
+}
+
 /* The header is whole. A request that is refused still has its body read, up to a bound, because a client that is cut
  * off while it writes does not see why; one that asked whether it may send is told at once. */
 static enum MHD_Result begin_request(struct link *l, const char *url, const char *method, void **con_cls)
@@ -354,8 +371,14 @@ static enum MHD_Result begin_request(struct link *l, const char *url, const char
     set_stage(l, LINK_BODY);
     if (!x->path)
         return MHD_NO;
-    check_size(l, x, body);
-    if (l->refuse.status && (body > DISCARD_BYTES || expect)) {
+    const bool ambiguous = length_is_ambiguous(l->c);
+    if (ambiguous)
+        fault_set(
+            &l->refuse, 400, "invalid_request", NULL,
+            "the length of the body is said more than once (expected one Content-Length, or Transfer-Encoding)");
+    else
+        check_size(l, x, body);
+    if (l->refuse.status && (ambiguous || body > DISCARD_BYTES || expect)) {
         l->handled = l->cut = true;
         set_stage(l, LINK_ANSWER);
         exchange_fail(x, &l->refuse);

@@ -40,6 +40,8 @@ struct server {
     bool has_fim;
     struct prompter *prompter; /* NULL: the model has no template */
     int32_t n_ctx, n_vocab;
+    size_t
+        most_text; /* bytes of a prompt; longer ones have more tokens than the context, whatever they say */
     json_t *methods;
     struct sampler_settings defaults; /* of the file */
     struct sampler *sampler;          /* scratch of the engine's thread, for all its runs */
@@ -92,6 +94,8 @@ bool server_read_body(struct exchange *x, enum endpoint ep, json_t **body, struc
 /* Is `model` this server's? */
 bool server_is_model(const struct server *s, const json_t *model, struct fault *f);
 bool server_check_length(const struct server *s, int64_t n, const char *param, struct fault *f);
+/* The same of a text that has not been encoded: encoding some megabytes only to refuse them takes seconds. */
+bool server_check_text(const struct server *s, size_t bytes, const char *param, struct fault *f);
 const char *server_kv_type(const struct server *s);
 const char *server_path(const struct server *s); /* of the model's file */
 const char *server_arch(const struct server *s);

@@ -111,6 +111,8 @@ bool prompt_of_chat(struct server *s, const struct params *p, struct tokens *ids
     if (ok && prompter_render_with(s->prompter, messages, p->tools, variables, p->add_generation_prompt, &out,
                                    &err))
         ok = fault_of(f, &err);
+    ok =
+        ok && (!ids || !text || server_check_text(s, out.text.len, "messages", f)); /* both: to be answered */
     if (ok && ids && prompter_encode(s->prompter, &out, 0, ids, &err))
         ok = fault_of(f, &err);
     if (ok && text && buf_put(text, out.text.data ? out.text.data : "", out.text.len))
@@ -139,7 +141,9 @@ static bool ids_of_text(struct server *s, const json_t *v, unsigned flags, struc
     struct hasten_error err;
     const char *text = json_string_value(v);
     const size_t len = json_string_length(v);
-    return !vocab_encode(s->vocab, text, len, flags_for(s, flags, text, len), ids, &err) || fault_of(f, &err);
+    return server_check_text(s, len, "prompt", f) &&
+           (!vocab_encode(s->vocab, text, len, flags_for(s, flags, text, len), ids, &err) ||
+            fault_of(f, &err));
 }
 
 static bool ids_of_array(struct server *s, const char *name, const json_t *v, struct tokens *ids,

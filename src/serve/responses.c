@@ -124,9 +124,11 @@ static bool take_tools(struct translation *t)
 
 static bool take_text(struct translation *t)
 {
-    const json_t *format = json_object_get(json_object_get(t->from, "text"), "format"),
+    const json_t *text = json_object_get(t->from, "text"), *format = json_object_get(text, "format"),
                  *schema = json_object_get(format, "schema");
     const char *type = json_string_value(json_object_get(format, "type"));
+    if (text && !json_is_null(text) && !json_is_object(text))
+        return fault_set(t->f, 400, "invalid_value", "text", "text: expected an object");
     if (!type || strcmp(type, "text") == 0)
         return true;
     if (schema)
@@ -150,11 +152,12 @@ static bool to_chat(struct translation *t)
                  *effort = json_object_get(json_object_get(t->from, "reasoning"), "effort");
     if (refused(t, "previous_response_id", "answers are not stored; send the conversation") ||
         refused(t, "conversation", "answers are not stored; send the conversation") ||
-        refused(t, "background", "answers are not stored") || refused(t, "prompt", "a stored template"))
+        refused(t, "messages", "expected input") || refused(t, "background", "answers are not stored") ||
+        refused(t, "prompt", "a stored template"))
         return false;
     translation_pass(
         t,
-        "input instructions tools tool_choice text max_output_tokens reasoning previous_response_id conversation background prompt "
+        "input messages instructions tools tool_choice text max_output_tokens reasoning previous_response_id conversation background prompt "
         "store include metadata truncation service_tier prompt_cache_key prompt_cache_retention safety_identifier user "
         "max_tool_calls top_logprobs stream_options n");
     if (most && !json_is_null(most))

@@ -171,6 +171,20 @@ static hasten_status open_batch(struct server *s, struct hasten_error *err)
     return HASTEN_OK;
 }
 
+/* A token stands for at most the longest text of the vocabulary, of three times as many bytes before normalisation (three
+ * letters of Hangul become one). Encoders may take a word of any length for one unknown token. */
+static size_t most_text(const struct server *s)
+{
+    size_t longest = 1;
+    if (s->model->desc.encoder)
+        return SIZE_MAX;
+    for (int32_t id = 0; id < s->n_vocab; id++) {
+        const size_t n = vocab_text(s->vocab, id).len;
+        longest = n > longest ? n : longest;
+    }
+    return 3 * longest * (size_t)s->n_ctx;
+}
+
 hasten_status server_load(struct server *s, const struct hasten_model *m, struct hasten_engine *e,
                           json_t *methods, struct hasten_error *err)
 {
@@ -180,6 +194,7 @@ hasten_status server_load(struct server *s, const struct hasten_model *m, struct
     s->vocab = model_vocab(m);
     s->n_ctx = hasten_engine_n_ctx(e);
     s->n_vocab = hasten_model_n_vocab(m);
+    s->most_text = most_text(s);
     s->scope_base = scope_base(s);
     sampler_default_settings(&s->defaults);
     hasten_status st = methods ? HASTEN_OK : error_set(err, HASTEN_ERR_MEMORY, "serving: out of memory");
@@ -242,6 +257,16 @@ bool server_check_length(const struct server *s, int64_t n, const char *param, s
     return fault_set(f, 400, "context_length_exceeded", param,
                      "the prompt has %lld tokens, the model's context holds %d (expected fewer)",
                      (long long)n, (int)s->n_ctx);
+}
+
+bool server_check_text(const struct server *s, size_t bytes, const char *param, struct fault *f)
+{
+    if (bytes <= s->most_text)
+        return true;
+    return fault_set(
+        f, 400, "context_length_exceeded", param,
+        "the prompt has more than %lld tokens (%zu bytes), the model's context holds %d (expected fewer)",
+        (long long)s->n_ctx, bytes, (int)s->n_ctx);
 }
 
 const char *server_kv_type(const struct server *s)

@@ -33,6 +33,14 @@ static void add(struct token_set *s, int32_t id)
     s->bits[id / 64] |= (uint64_t)1 << (id % 64);
 }
 
+static bool is_empty(const struct token_set *s)
+{
+    for (int32_t i = 0; i < (s->n_vocab + 63) / 64; i++)
+        if (s->bits[i])
+            return false;
+    return true;
+}
+
 /* Numbers with anything but digits between them. */
 static hasten_status add_ids(struct token_set *s, const char *path, struct hasten_error *err)
 {
@@ -102,6 +110,8 @@ static hasten_status make_set(const struct method_site *site, const struct head_
         st = add_ids(s, k->ids, err);
     if (k->text && !st)
         st = add_text(s, v, k->text, err);
+    if (!st && is_empty(s))
+        st = error_set(err, HASTEN_ERR_USAGE, "--weights head: names no tokens (expected a file with some)");
     add_needed(s, v);
     return st;
 }

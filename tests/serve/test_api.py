@@ -339,6 +339,28 @@ class Errors(unittest.TestCase):
         self.assertIn("512", e["message"])
         self.refused(server.chat("x" * 600), 400, "context_length_exceeded", "messages")
 
+    def test_far_too_long(self):
+        """Millions of bytes are refused before they are encoded."""
+        text = "x" * 4000000
+        before = time.monotonic()
+        for r, param in ((server.complete(text), "prompt"), (server.chat(text), "messages")):
+            self.assertIn("4000", self.refused(r, 400, "context_length_exceeded", param)["message"])
+        self.assertLess(time.monotonic() - before, 20)
+
+    def test_two_lengths(self):
+        """What follows a body whose length is said twice is not taken for a request."""
+        body = json.dumps({"content": "a"}).encode()
+        second = request_bytes("/tokenize", {"content": "second"})
+        lengths = b"Content-Length: %d\r\n" % len(body)
+        for header in (lengths + b"Content-Length: %d\r\n" % (len(body) + len(second)), lengths + b"Transfer-Encoding: chunked\r\n",
+                       lengths + lengths):
+            with server.connect() as c:
+                c.sendall(b"POST /tokenize HTTP/1.1\r\nHost: x\r\n" + header + b"\r\n" + body + second)
+                data = b""
+                while more := c.recv(4096):  # until it is closed
+                    data += more
+                self.assertEqual((data.count(b"HTTP/1.1 "), b" 400 " in data), (1, True), data)
+
     def test_too_large(self):
         with Server(HASTEN, "script:hash=1", "--max-body", "1000") as s:
             self.refused(s.complete("x" * 2000), 413)

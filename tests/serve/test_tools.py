@@ -338,7 +338,8 @@ class Responses(unittest.TestCase):
     def test_refused(self):
         for fields, param in (({"input": 3}, "input"), ({"input": [{"type": "x"}]}, "input[0]"), ({"previous_response_id": "r"}, "previous_response_id"),
                               ({"tools": [{"type": "web_search"}]}, "tools"), ({"background": True}, "background"), ({"instructions": 3}, "instructions"),
-                              ({"text": {"format": {"type": "xml"}}}, "response_format"), ({"input": [{"role": "user", "content": [{"type": "input_image"}]}]}, "input[0].content")):
+                              ({"text": {"format": {"type": "xml"}}}, "response_format"), ({"text": 1}, "text"),
+                              ({"messages": []}, "messages"), ({"input": [{"role": "user", "content": [{"type": "input_image"}]}]}, "input[0].content")):
             a = self.ask("hermes", "x", **fields)
             self.assertEqual((a.status, a.error()["param"]), (400, param), a.body)
 

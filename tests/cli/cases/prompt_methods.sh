@@ -21,6 +21,10 @@ run --weights head
 run --weights head:ids=missing
 echo '[1, 2, 99999999]' >ids
 run --weights head:ids=ids
+: >empty
+run --weights head:text=empty
+run --cache h2o:keep=64
+run --prompt-cache ''
 echo '[40, 41, 42]' >ids
 hasten run $M --raw -p x -n 8 --temp 0 --json -s 1 --weights head:ids=ids |
     python3 -c 'import json, sys; r = json.load(sys.stdin); print(r["head_tokens"] < 200, r["methods"])'
