@@ -29,7 +29,7 @@ static void run(struct hasten_engine *e, const int32_t *ids, int32_t n, int32_t 
     check(!hasten_seq_open(e, &s, &err));
     for (int32_t i = 0; i < n; i += at_once) {
         const int32_t some = n - i < at_once ? n - i : at_once;
-        const struct hasten_item item = {s, ids + i, some, some - 1};
+        const struct hasten_item item = {.seq = s, .tokens = ids + i, .n = some, .want_from = some - 1};
         const hasten_status st = hasten_step(e, &item, 1, keep, out, NULL, &err);
         check_error(st, &err);
         if (st)

@@ -13,14 +13,18 @@ static void use(struct hasten_engine *e, struct hasten_seq *s)
     static const int32_t ids[] = {7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31, 33, 35, 37, 39, 41, 43};
     struct hasten_seq *fork = NULL;
     struct hasten_error err = {0};
-    hasten_status st = hasten_step(e, &(struct hasten_item){s, ids, 19, 19}, 1, NULL, NULL, NULL, &err);
+    hasten_status st =
+        hasten_step(e, &(struct hasten_item){.seq = s, .tokens = ids, .n = 19, .want_from = 19}, 1, NULL,
+                    NULL, NULL, &err);
     check_error(st, &err);
     check(!hasten_seq_fork(s, hasten_seq_length(s) / 2, &fork, &err));
-    st = hasten_step(e, &(struct hasten_item){fork, ids, 5, 4}, 1, NULL, NULL, NULL, &err);
+    st = hasten_step(e, &(struct hasten_item){.seq = fork, .tokens = ids, .n = 5, .want_from = 4}, 1, NULL,
+                     NULL, NULL, &err);
     check_error(st, &err);
     hasten_seq_close(fork);
     check(!hasten_seq_truncate(s, hasten_seq_length(s) / 3, &err));
-    st = hasten_step(e, &(struct hasten_item){s, ids, 5, 5}, 1, NULL, NULL, NULL, &err);
+    st = hasten_step(e, &(struct hasten_item){.seq = s, .tokens = ids, .n = 5, .want_from = 5}, 1, NULL, NULL,
+                     NULL, &err);
     check_error(st, &err);
 }
 

@@ -185,7 +185,11 @@ static void memory(struct contract *c, const struct method *m, const struct hast
     check(c, opened.live_bytes - before.live_bytes <= plan.total_bytes - plan.file_bytes, m->name,
           "allocates more than was planned", "");
     for (int32_t at = 0; at < N_TOKENS; at += N_TOKENS / 10)
-        die_unless_ok(hasten_step(e, &(struct hasten_item){seq, c->tokens + at, N_TOKENS / 10, N_TOKENS / 10},
+        die_unless_ok(hasten_step(e,
+                                  &(struct hasten_item){.seq = seq,
+                                                        .tokens = c->tokens + at,
+                                                        .n = N_TOKENS / 10,
+                                                        .want_from = N_TOKENS / 10},
                                   1, NULL, NULL, NULL, &err),
                       &err, "a step");
     mem_stats_get(&after);

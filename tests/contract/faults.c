@@ -49,7 +49,7 @@ static hasten_status open_scene(const struct contract *c, const struct hasten_me
 static hasten_status read_on(const struct contract *c, struct scene *s, int32_t from, int32_t to,
                              const volatile int *cancel, struct hasten_error *err)
 {
-    const struct hasten_item item = {s->a, c->tokens + from, to - from, 0};
+    const struct hasten_item item = {.seq = s->a, .tokens = c->tokens + from, .n = to - from, .want_from = 0};
     s->base = from;
     return hasten_step(s->e, &item, 1, keep, s, cancel, err);
 }
@@ -186,7 +186,8 @@ static void contains_nan(struct contract *c, const struct method *m, const struc
     die_unless_ok(read_on(c, &s, 0, N_READ, NULL, &err), &err, "a prompt");
     plant(s.e, a, KV_PAGE);
     for (int32_t i = N_READ; i < N_ALL; i++) {
-        const struct hasten_item items[] = {{b, c->tokens + i, 1, 0}, {a, c->tokens + i, 1, 0}};
+        const struct hasten_item items[] = {{.seq = b, .tokens = c->tokens + i, .n = 1, .want_from = 0},
+                                            {.seq = a, .tokens = c->tokens + i, .n = 1, .want_from = 0}};
         s.base = i;
         const hasten_status st = hasten_step(s.e, items, 2, keep, &s, NULL, &err);
         check(c, !st || st == HASTEN_ERR_NON_FINITE, m->name, "NaN in the cache ends a step otherwise",

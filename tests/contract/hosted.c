@@ -257,7 +257,7 @@ static int keep_row(void *ctx, const float *logits, const struct hasten_logits_r
 static float *one_more(struct scene *s)
 {
     const int32_t token = 3;
-    const struct hasten_item item = {s->seq, &token, 1, 0};
+    const struct hasten_item item = {.seq = s->seq, .tokens = &token, .n = 1, .want_from = 0};
     float *row = calloc((size_t)hasten_model_n_vocab(s->model), sizeof *row);
     if (!row)
         exit(1);

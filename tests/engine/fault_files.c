@@ -192,7 +192,7 @@ hasten_status fault_adapter(struct hasten_bytes *out, struct hasten_error *err)
         s.loras = &use;
         s.n_loras = 1;
         if (!(st = hasten_engine_open(m, &s, &e, err)) && !(st = hasten_seq_open(e, &seq, err))) {
-            const struct hasten_item item = {seq, prompt, 3, 2};
+            const struct hasten_item item = {.seq = seq, .tokens = prompt, .n = 3, .want_from = 2};
             st = hasten_step(e, &item, 1, keep_row, out, NULL, err);
         }
     }

@@ -33,7 +33,8 @@ static int take_best(void *ctx, const float *logits, const struct hasten_logits_
 static hasten_status append(struct machine *x, int32_t n, struct hasten_error *err)
 {
     static const int32_t ids[] = {5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24};
-    const struct hasten_item item = {x->s, ids + hasten_seq_length(x->s), n, n - 1};
+    const struct hasten_item item = {
+        .seq = x->s, .tokens = ids + hasten_seq_length(x->s), .n = n, .want_from = n - 1};
     return hasten_step(x->e, &item, 1, take_best, x, NULL, err);
 }
 
@@ -100,7 +101,7 @@ hasten_status fault_store(struct hasten_bytes *out, struct hasten_error *err)
     for (int i = 0; i < 3 && !st; i++) {
         st = store_take(store, 1, asked[i], 5, &x.s, err);
         const int32_t n = st ? 0 : hasten_seq_length(x.s);
-        const struct hasten_item item = {x.s, asked[i] + n, 5 - n, 4 - n};
+        const struct hasten_item item = {.seq = x.s, .tokens = asked[i] + n, .n = 5 - n, .want_from = 4 - n};
         st = st ? st : hasten_step(x.e, &item, 1, take_best, &x, NULL, err);
         if (!st)
             note(out, &x.best, sizeof x.best);
@@ -141,7 +142,8 @@ hasten_status fault_disk(struct hasten_bytes *out, struct hasten_error *err)
         st = store_open(x.e, &store, err);
         st = st ? st : store_take(store, 1, ids, 100 - i, &x.s, err);
         const int32_t n = st ? 0 : hasten_seq_length(x.s);
-        const struct hasten_item item = {x.s, ids + n, 100 - i - n, 99 - i - n};
+        const struct hasten_item item = {
+            .seq = x.s, .tokens = ids + n, .n = 100 - i - n, .want_from = 99 - i - n};
         st = st ? st : hasten_step(x.e, &item, 1, take_best, &x, NULL, err);
         if (!st)
             note(out, &x.best, sizeof x.best);

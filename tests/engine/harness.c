@@ -110,7 +110,7 @@ static void go_astray(struct run *r, struct hasten_seq *s, int32_t n)
     if (n < 1)
         return;
     random_tokens(99 + (uint64_t)keep_n, r->n_vocab, wrong, n);
-    step(r, &(struct hasten_item){s, wrong, n, n}, 1, -1);
+    step(r, &(struct hasten_item){.seq = s, .tokens = wrong, .n = n, .want_from = n}, 1, -1);
     die_unless_ok(hasten_seq_truncate(s, keep_n, &err), &err, "truncating");
 }
 
@@ -128,14 +128,17 @@ static void advance(struct run *r, int32_t from, int32_t to)
             if (hasten_seq_length(r->other[j]) + m > hasten_engine_n_ctx(r->engine))
                 die_unless_ok(hasten_seq_truncate(r->other[j], 3, &err), &err, "truncating a neighbour");
             random_tokens(1000u + (uint64_t)at * 7 + (uint64_t)j, r->n_vocab, noise[j], m);
-            items[n_items++] = (struct hasten_item){r->other[j], noise[j], m, j == 1 ? 0 : m};
+            items[n_items++] = (struct hasten_item){
+                .seq = r->other[j], .tokens = noise[j], .n = m, .want_from = j == 1 ? 0 : m};
             if (j == 0) { /* the watched item is neither first nor last */
                 watched = n_items;
-                items[n_items++] = (struct hasten_item){r->seq, r->tokens + at, n, 0};
+                items[n_items++] =
+                    (struct hasten_item){.seq = r->seq, .tokens = r->tokens + at, .n = n, .want_from = 0};
             }
         }
         if (!r->spec->n_neighbours)
-            items[n_items++] = (struct hasten_item){r->seq, r->tokens + at, n, 0};
+            items[n_items++] =
+                (struct hasten_item){.seq = r->seq, .tokens = r->tokens + at, .n = n, .want_from = 0};
         step(r, items, n_items, watched);
         at += n;
         if (r->spec->regrown && r->n_steps % 3 == 0)
@@ -218,9 +221,9 @@ float *run_logits(const struct hasten_model *m, const struct run_spec *s, const 
         go_astray(&r, parent, 41);
         int32_t wrong[7];
         random_tokens(5, r.n_vocab, wrong, 7);
-        step(&r, &(struct hasten_item){parent, wrong, 7, 7}, 1, -1);
+        step(&r, &(struct hasten_item){.seq = parent, .tokens = wrong, .n = 7, .want_from = 7}, 1, -1);
         die_unless_ok(hasten_seq_fork(parent, at, &r.seq, &err), &err, "forking");
-        step(&r, &(struct hasten_item){parent, wrong, 7, 7}, 1,
+        step(&r, &(struct hasten_item){.seq = parent, .tokens = wrong, .n = 7, .want_from = 7}, 1,
              -1); /* the parent's page is copied now, not ours */
     }
     advance(&r, at, n);

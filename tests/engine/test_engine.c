@@ -65,7 +65,9 @@ static void feed(struct fixture *f, struct hasten_seq *s, uint64_t seed, int32_t
     int32_t tokens[256];
     struct hasten_error err = {0};
     random_tokens(seed, hasten_model_n_vocab(f->model), tokens, n);
-    die_unless_ok(hasten_step(f->engine, &(struct hasten_item){s, tokens, n, n}, 1, NULL, NULL, NULL, &err),
+    die_unless_ok(hasten_step(f->engine,
+                              &(struct hasten_item){.seq = s, .tokens = tokens, .n = n, .want_from = n}, 1,
+                              NULL, NULL, NULL, &err),
                   &err, "a step");
 }
 
@@ -165,7 +167,8 @@ static void a_full_context_is_an_error_without_traces(void **state)
     assert_int_equal(hasten_seq_open(f->engine, &b, &err), HASTEN_OK);
     feed(f, a, 1, 250);
     const uint64_t used = pages_used(f);
-    const struct hasten_item items[] = {{b, tokens, 5, 5}, {a, tokens, 7, 7}};
+    const struct hasten_item items[] = {{.seq = b, .tokens = tokens, .n = 5, .want_from = 5},
+                                        {.seq = a, .tokens = tokens, .n = 7, .want_from = 7}};
     assert_int_equal(hasten_step(f->engine, items, 2, NULL, NULL, NULL, &err), HASTEN_ERR_FULL);
     assert_non_null(strstr(err.message, "250 positions of 256"));
     assert_int_equal(hasten_seq_length(a), 250);
@@ -191,7 +194,9 @@ static void a_full_pool_is_an_error_without_traces(void **state)
     feed(&g, a, 1, 128);
     feed(&g, b, 1, 64);
     int32_t token = 0;
-    assert_int_equal(hasten_step(g.engine, &(struct hasten_item){b, &token, 1, 1}, 1, NULL, NULL, NULL, &err),
+    assert_int_equal(hasten_step(g.engine,
+                                 &(struct hasten_item){.seq = b, .tokens = &token, .n = 1, .want_from = 1}, 1,
+                                 NULL, NULL, NULL, &err),
                      HASTEN_ERR_FULL);
     assert_int_equal(hasten_seq_length(b), 64);
     assert_int_equal(hasten_seq_truncate(a, 64, &err), HASTEN_OK);
@@ -220,8 +225,9 @@ static void cancel_leaves_no_trace(void **state)
     feed(f, a, 1, 30);
     const uint64_t used = pages_used(f);
     cancel_flag = 0; /* raised during the first of four passes */
-    assert_int_equal(hasten_step(f->engine, &(struct hasten_item){a, tokens, 200, 0}, 1, cancel_from_sink,
-                                 NULL, &cancel_flag, &err),
+    assert_int_equal(hasten_step(f->engine,
+                                 &(struct hasten_item){.seq = a, .tokens = tokens, .n = 200, .want_from = 0},
+                                 1, cancel_from_sink, NULL, &cancel_flag, &err),
                      HASTEN_ERR_CANCELLED);
     assert_int_equal(hasten_seq_length(a), 30);
     assert_int_equal(pages_used(f), used);
@@ -235,7 +241,8 @@ static void bad_arguments_are_named(void **state)
     struct hasten_seq *a, *forked = NULL;
     int32_t token = hasten_model_n_vocab(f->model);
     assert_int_equal(hasten_seq_open(f->engine, &a, &err), HASTEN_OK);
-    struct hasten_item items[2] = {{a, &token, 1, 1}, {a, &token, 1, 1}};
+    struct hasten_item items[2] = {{.seq = a, .tokens = &token, .n = 1, .want_from = 1},
+                                   {.seq = a, .tokens = &token, .n = 1, .want_from = 1}};
     assert_int_equal(hasten_step(f->engine, items, 1, NULL, NULL, NULL, &err), HASTEN_ERR_USAGE);
     assert_non_null(strstr(err.message, "token 0: found id"));
     token = -1;
@@ -346,7 +353,8 @@ static hasten_status load_and_two_tokens(uint32_t *sum, struct hasten_error *err
     if (st == HASTEN_OK)
         st = hasten_seq_open(e, &s, err);
     for (int i = 0; i < 2 && st == HASTEN_OK; i++)
-        st = hasten_step(e, &(struct hasten_item){s, &tokens[i], 1, 0}, 1, sum_logits, sum, NULL, err);
+        st = hasten_step(e, &(struct hasten_item){.seq = s, .tokens = &tokens[i], .n = 1, .want_from = 0}, 1,
+                         sum_logits, sum, NULL, err);
     hasten_engine_close(e);
     hasten_model_close(m);
     return st;

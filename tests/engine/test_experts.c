@@ -63,8 +63,9 @@ static float *run_token(const struct fixture *f, int32_t token)
     struct hasten_error err = {0};
     float *logits = malloc((size_t)hasten_model_n_vocab(f->model) * sizeof *logits);
     assert_non_null(logits);
-    die_unless_ok(hasten_step(f->engine, &(struct hasten_item){f->seq, &token, 1, 0}, 1, keep_logits, logits,
-                              NULL, &err),
+    die_unless_ok(hasten_step(f->engine,
+                              &(struct hasten_item){.seq = f->seq, .tokens = &token, .n = 1, .want_from = 0},
+                              1, keep_logits, logits, NULL, &err),
                   &err, "a step");
     return logits;
 }

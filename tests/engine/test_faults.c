@@ -116,14 +116,14 @@ static int choose(void *ctx, const float *logits, const struct hasten_logits_row
 static hasten_status run_steps(struct run *r, struct hasten_error *err)
 {
     static const int32_t prompt[] = {5, 6, 7, 8, 9, 10, 11};
-    const struct hasten_item first = {r->a, prompt, 7, 7};
+    const struct hasten_item first = {.seq = r->a, .tokens = prompt, .n = 7, .want_from = 7};
     bool stopped;
     hasten_status st = hasten_step(r->e, &first, 1, NULL, NULL, NULL, err);
     if (st || (st = hasten_seq_fork(r->a, 5, &r->b, err)))
         return st;
     r->next = 12;
     for (int i = 0; i < 6 && !st; i++) {
-        const struct hasten_item item = {r->b, &r->next, 1, 0};
+        const struct hasten_item item = {.seq = r->b, .tokens = &r->next, .n = 1, .want_from = 0};
         if (!(st = hasten_step(r->e, &item, 1, choose, r, NULL, err)) && !(st = r->chosen))
             st = hasten_stream_push(r->stream, r->next, &r->text, &stopped, err);
     }

@@ -62,7 +62,8 @@ static uint64_t append(struct fixture *f, struct hasten_seq *s, int32_t to, floa
     struct hasten_counters before, after;
     struct hasten_error err = {0};
     const int32_t from = hasten_seq_length(s), n = to - from;
-    const struct hasten_item item = {s, f->tokens + from, n, last ? n - 1 : n};
+    const struct hasten_item item = {
+        .seq = s, .tokens = f->tokens + from, .n = n, .want_from = last ? n - 1 : n};
     hasten_engine_counters(s->engine, &before);
     die_unless_ok(hasten_step(s->engine, &item, 1, last ? keep_last : NULL, last, NULL, &err), &err,
                   "a step");
@@ -167,7 +168,8 @@ static void a_cancelled_change_leaves_no_trace(void **state)
         int32_t last_row = last_rows[i];
         append(f, s, 100, NULL);
         cancel_flag = 0;
-        const struct hasten_item item = {s, f->tokens + 100, TOTAL - 100, 0};
+        const struct hasten_item item = {
+            .seq = s, .tokens = f->tokens + 100, .n = TOTAL - 100, .want_from = 0};
         assert_int_equal(hasten_step(f->engine, &item, 1, cancel_from_sink, &last_row, &cancel_flag, &err),
                          HASTEN_ERR_CANCELLED);
         assert_int_equal(hasten_seq_length(s), 100);
@@ -185,7 +187,7 @@ static void a_change_without_room_is_refused(void **state)
     struct hasten_seq *a = open_seq(e), *b = NULL;
     append(f, a, SWITCH, NULL);
     assert_int_equal(hasten_seq_fork(a, SWITCH, &b, &err), HASTEN_OK);
-    const struct hasten_item item = {a, f->tokens + SWITCH, 1, 1};
+    const struct hasten_item item = {.seq = a, .tokens = f->tokens + SWITCH, .n = 1, .want_from = 1};
     assert_int_equal(hasten_step(e, &item, 1, NULL, NULL, NULL, &err), HASTEN_ERR_FULL); /* 3 pages to copy */
     assert_non_null(strstr(err.message, "free KV pages"));
     assert_int_equal(hasten_seq_length(a), SWITCH);

@@ -160,8 +160,9 @@ static void engine_keeps_a_copy_and_allocates_nothing(void **state)
     hasten_lora_close(l);
     die_unless_ok(hasten_seq_open(e, &seq, &err), &err, "opening a sequence");
     mem_stats_get(&before);
-    die_unless_ok(hasten_step(e, &(struct hasten_item){seq, tokens, 3, 3}, 1, NULL, NULL, NULL, &err), &err,
-                  "a step");
+    die_unless_ok(hasten_step(e, &(struct hasten_item){.seq = seq, .tokens = tokens, .n = 3, .want_from = 3},
+                              1, NULL, NULL, NULL, &err),
+                  &err, "a step");
     mem_stats_get(&after);
     assert_int_equal(before.n_calls, after.n_calls);
     hasten_engine_counters(e, &counters);

@@ -88,7 +88,8 @@ static int choose(void *ctx, const float *logits, const struct hasten_logits_row
 
 static hasten_status step(struct machine *m, const int32_t *ids, int64_t n, struct hasten_error *err)
 {
-    const struct hasten_item item = {m->seq, ids, (int32_t)n, (int32_t)n - 1};
+    const struct hasten_item item = {
+        .seq = m->seq, .tokens = ids, .n = (int32_t)n, .want_from = (int32_t)n - 1};
     const hasten_status st = hasten_step(m->engine, &item, 1, choose, m, NULL, err);
     return st ? st : m->chosen;
 }

@@ -96,7 +96,9 @@ static struct row append(struct hasten_seq *s, uint64_t seed, int32_t n)
     static int32_t ids[N_MOST];
     struct row r = {{0}};
     random_tokens(seed, hasten_model_n_vocab(s->engine->model), ids, n);
-    die_unless_ok(hasten_step(s->engine, &(struct hasten_item){s, ids, n, n - 1}, 1, keep, &r, NULL, &err),
+    die_unless_ok(hasten_step(s->engine,
+                              &(struct hasten_item){.seq = s, .tokens = ids, .n = n, .want_from = n - 1}, 1,
+                              keep, &r, NULL, &err),
                   &err, "a step");
     return r;
 }

@@ -63,7 +63,7 @@ static hasten_status answer(const struct hasten_model *m, const struct hasten_lo
         st = hasten_tokenize(m, "the river <|im_end|>", 20, HASTEN_TEXT_BOS, &ids, err);
     if (!st && ids.n) {
         const int32_t n = ids.n < 8 ? (int32_t)ids.n : 8;
-        const struct hasten_item item = {seq, ids.ids, n, n - 1};
+        const struct hasten_item item = {.seq = seq, .tokens = ids.ids, .n = n, .want_from = n - 1};
         st = hasten_step(e, &item, 1, keep, row, NULL, err);
     }
     hasten_ids_free(&ids);

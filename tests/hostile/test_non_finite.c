@@ -147,8 +147,9 @@ static void run(struct pair *p, const int32_t *bad, int32_t n_bad, const int32_t
                 struct taken *out)
 {
     struct hasten_error err = {0};
-    const struct hasten_item items[2] = {{p->bad, bad, n_bad, n_bad - 1},
-                                         {p->good, good, n_good, n_good - 1}};
+    const struct hasten_item items[2] = {
+        {.seq = p->bad, .tokens = bad, .n = n_bad, .want_from = n_bad - 1},
+        {.seq = p->good, .tokens = good, .n = n_good, .want_from = n_good - 1}};
     die_unless_ok(hasten_step(p->e, items, 2, take, out, NULL, &err), &err, "a step");
 }
 

@@ -96,13 +96,15 @@ static void step(struct world *w, const int32_t *tokens, int32_t n, float *row)
     for (int i = 0; i <= w->n_others; i++) {
         if (i == place) {
             w->watched = n_items;
-            items[n_items++] = (struct hasten_item){w->seq, tokens, n, row ? n - 1 : n};
+            items[n_items++] =
+                (struct hasten_item){.seq = w->seq, .tokens = tokens, .n = n, .want_from = row ? n - 1 : n};
         }
         if (i == w->n_others || roll(&w->dice, 4) == 0)
             continue;
         const int32_t m = 1 + roll(&w->dice, roll(&w->dice, 3) ? 2 : 16);
         random_tokens(w->dice.seed + w->dice.n, N_VOCAB, noise[i], m);
-        items[n_items++] = (struct hasten_item){w->other[i], noise[i], m, roll(&w->dice, m + 1)};
+        items[n_items++] = (struct hasten_item){
+            .seq = w->other[i], .tokens = noise[i], .n = m, .want_from = roll(&w->dice, m + 1)};
     }
     if (roll(&w->dice, 6) == 0) { /* the step is cancelled, and asked for again */
         const int cancel = 1;

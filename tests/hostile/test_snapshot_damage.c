@@ -38,12 +38,17 @@ static hasten_status use(struct hasten_seq *s, float *row, struct hasten_error *
 {
     static const int32_t ids[] = {7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31, 33, 35, 37, 39, 41, 43};
     struct hasten_seq *fork = NULL;
-    hasten_status st = hasten_step(e, &(struct hasten_item){s, ids, 19, 18}, 1, keep, row, NULL, err);
+    hasten_status st = hasten_step(
+        e, &(struct hasten_item){.seq = s, .tokens = ids, .n = 19, .want_from = 18}, 1, keep, row, NULL, err);
     st = st ? st : hasten_seq_fork(s, hasten_seq_length(s) / 2, &fork, err);
-    st = st ? st : hasten_step(e, &(struct hasten_item){fork, ids, 5, 5}, 1, NULL, NULL, NULL, err);
+    st = st ? st
+            : hasten_step(e, &(struct hasten_item){.seq = fork, .tokens = ids, .n = 5, .want_from = 5}, 1,
+                          NULL, NULL, NULL, err);
     hasten_seq_close(fork);
     st = st ? st : hasten_seq_truncate(s, hasten_seq_length(s) / 3, err);
-    return st ? st : hasten_step(e, &(struct hasten_item){s, ids, 5, 5}, 1, NULL, NULL, NULL, err);
+    return st ? st
+              : hasten_step(e, &(struct hasten_item){.seq = s, .tokens = ids, .n = 5, .want_from = 5}, 1,
+                            NULL, NULL, NULL, err);
 }
 
 static hasten_status load(const struct buf *file, float *row, const char *kind, size_t at)

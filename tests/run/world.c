@@ -141,7 +141,7 @@ static bool one_more(struct world *w, float *logits)
 {
     struct hasten_error err;
     const int32_t token = 3, n = hasten_seq_length(w->seq);
-    const struct hasten_item item = {w->seq, &token, 1, 0};
+    const struct hasten_item item = {.seq = w->seq, .tokens = &token, .n = 1, .want_from = 0};
     struct row r = {logits};
     if (n == hasten_engine_n_ctx(w->engine))
         return false;

@@ -72,8 +72,10 @@ static void run_rest(struct hasten_seq *s, const struct prompt *p, struct row *o
 {
     const int32_t at = hasten_seq_length(s), n = p->n - at;
     die_unless_ok(
-        hasten_step(engine, &(struct hasten_item){s, p->ids + at, n, n - 1}, 1, keep, out, NULL, &err), &err,
-        "a step");
+        hasten_step(engine,
+                    &(struct hasten_item){.seq = s, .tokens = p->ids + at, .n = n, .want_from = n - 1}, 1,
+                    keep, out, NULL, &err),
+        &err, "a step");
 }
 
 static struct hasten_seq *fresh(struct prompt *p)

@@ -86,8 +86,9 @@ static hasten_status run(struct hasten_seq *s, const int32_t *ids, int32_t n, in
     hasten_status st = HASTEN_OK;
     while (hasten_seq_length(s) < n && !st) {
         const int32_t at = hasten_seq_length(s), some = n - at < chunk ? n - at : chunk;
-        st = hasten_step(s->engine, &(struct hasten_item){s, ids + at, some, some - 1}, 1, keep, out, NULL,
-                         &err);
+        st = hasten_step(
+            s->engine, &(struct hasten_item){.seq = s, .tokens = ids + at, .n = some, .want_from = some - 1},
+            1, keep, out, NULL, &err);
     }
     return st;
 }

@@ -61,7 +61,8 @@ int tiny_snapshot_make(struct hasten_engine *e, int32_t n, struct buf *out)
     for (int32_t i = 0; i < n; i++)
         ids[i] = 5 + i * 37 % 390;
     int rc = hasten_seq_open(e, &s, &err) || hasten_seq_announce(s, n / 2, &err) ||
-             (n && hasten_step(e, &(struct hasten_item){s, ids, n, n}, 1, NULL, NULL, NULL, &err)) ||
+             (n && hasten_step(e, &(struct hasten_item){.seq = s, .tokens = ids, .n = n, .want_from = n}, 1,
+                               NULL, NULL, NULL, &err)) ||
              hasten_seq_save(s, path, &err) || file_slurp(path, (size_t)1 << 24, &out->data, &out->len, &err);
     unlink(path);
     hasten_seq_close(s);
