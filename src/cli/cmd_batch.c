@@ -42,11 +42,11 @@ static const struct option_def batch_defs[] = {
 
 #ifndef HASTEN_SERVE
 
-static int run(struct batch_args *a, struct option_group *groups, const struct option_positionals *pos)
+static int run(struct batch_args *a, struct option_group *groups, const char *model)
 {
     struct hasten_error err;
     (void)groups;
-    (void)pos;
+    (void)model;
     error_set(&err, HASTEN_ERR_UNSUPPORTED,
               "batch: not built in (expected libmicrohttpd when Hasten is built; scripts/deps installs it)");
     return ui_fail(&a->ui, &err);
@@ -455,14 +455,13 @@ static void close_job(struct job *j)
     mem_free(j->id);
 }
 
-static int run(struct batch_args *a, struct option_group *groups, const struct option_positionals *pos)
+static int run(struct batch_args *a, struct option_group *groups, const char *model)
 {
     struct hasten_error err;
     struct job j = {.a = a};
     size_t len = 0;
-    const char *model = model_argument(&a->model, pos, &err);
-    hasten_status st = model ? HASTEN_OK : HASTEN_ERR_USAGE;
-    if (!st && a->resume && !a->output)
+    hasten_status st = HASTEN_OK;
+    if (a->resume && !a->output)
         st = error_set(&err, HASTEN_ERR_USAGE, "--resume without --output (expected the file to go on with)");
     if (!st)
         st = file_slurp(a->input ? a->input : "-", LIMIT_BATCH_BYTES, &j.input, &len, &err);
@@ -498,11 +497,11 @@ int cmd_batch(const struct command *c, int argc, char **argv)
                                      .dst = &a},
                                     model_group(&a.model),
                                     methods_group(&a.model.methods, METHODS_BATCH)};
-    struct option_positionals pos;
-    int rc = command_parse(c, &a.ui, groups, 4, 1, argc, argv, &pos);
+    const char *model = NULL;
+    int rc = command_parse_model(c, &a.ui, groups, 4, &a.model, argc, argv, &model);
     if (rc >= 0)
         return rc;
-    rc = run(&a, groups, &pos);
+    rc = run(&a, groups, model);
     options_free(groups, 4);
     return rc;
 }

@@ -74,11 +74,11 @@ static const struct option_def serve_defs[] = {
 
 #ifndef HASTEN_SERVE
 
-static int serve(struct serve_args *a, struct option_group *groups, const struct option_positionals *pos)
+static int serve(struct serve_args *a, struct option_group *groups, const char *model)
 {
     struct hasten_error err;
     (void)groups;
-    (void)pos;
+    (void)model;
     error_set(&err, HASTEN_ERR_UNSUPPORTED,
               "serve: not built in (expected libmicrohttpd when Hasten is built; scripts/deps installs it)");
     return ui_fail(&a->ui, &err);
@@ -371,16 +371,15 @@ static void close_all(struct serving *s)
     mem_free(s->admin);
 }
 
-static int serve(struct serve_args *a, struct option_group *groups, const struct option_positionals *pos)
+static int serve(struct serve_args *a, struct option_group *groups, const char *model)
 {
     struct hasten_error err;
     struct serving s = {.a = a};
     int rc;
-    const char *model = model_argument(&a->model, pos, &err);
     s.log.json = a->log_format == 1;
     s.log.requests =
         !a->ui.quiet && (option_given(&groups[1], "log-format") || a->ui.verbose || isatty(STDERR_FILENO));
-    hasten_status st = model ? open_all(&s, model, groups, &err) : HASTEN_ERR_USAGE;
+    hasten_status st = open_all(&s, model, groups, &err);
     if (!st)
         st = interrupt_serve(&err);
     rc = st ? ui_fail(&a->ui, &err) : serve_until_signal(&s);
@@ -402,11 +401,11 @@ int cmd_serve(const struct command *c, int argc, char **argv)
                                      .dst = &a},
                                     model_group(&a.model),
                                     methods_group(&a.model.methods, METHODS_BATCH)};
-    struct option_positionals pos;
-    int rc = command_parse(c, &a.ui, groups, 4, 1, argc, argv, &pos);
+    const char *model = NULL;
+    int rc = command_parse_model(c, &a.ui, groups, 4, &a.model, argc, argv, &model);
     if (rc >= 0)
         return rc;
-    rc = serve(&a, groups, &pos);
+    rc = serve(&a, groups, model);
     options_free(groups, 4);
     return rc;
 }

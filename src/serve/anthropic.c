@@ -33,15 +33,9 @@ static bool add_call(struct translation *t, const json_t *block, json_t *calls)
 static bool add_result(struct translation *t, const json_t *block, size_t i)
 {
     char where[64];
-    const json_t *id = json_object_get(block, "tool_use_id");
     snprintf(where, sizeof where, "messages.%zu.content", i);
-    json_t *text = translation_text(t, json_object_get(block, "content"), "text", where);
-    if (!text)
-        return false;
-    json_t *m = translation_message(t, "tool", text);
-    if (m && json_is_string(id))
-        t->bad = t->bad || json_object_set(m, "tool_call_id", (json_t *)(uintptr_t)id);
-    return true;
+    return translation_result(t, json_object_get(block, "tool_use_id"), json_object_get(block, "content"),
+                              "text", where);
 }
 
 struct blocks { /* of one message */
@@ -418,7 +412,7 @@ static int whole(struct generation *g, struct buf *b)
            part_receipt(b, g) || buf_putc(b, '}');
 }
 
-static const struct wire messages_wire = {"msg_", begin, NULL, text, call, finish, end, fail, whole};
+static const struct wire messages_wire = {"msg_", begin, NULL, text, call, finish, end, fail, whole, NULL};
 
 /* ---- endpoints -------------------------------------------------------------------------------------------------- */
 

@@ -50,6 +50,57 @@ int part_receipt(struct buf *b, const struct generation *g)
     return bad || buf_puts(b, "]}");
 }
 
+int part_head(struct buf *b, const struct generation *g, const char *object)
+{
+    const struct server *s = g->server;
+    return buf_puts(b, "{\"id\":") || out_str(b, g->id) ||
+           buf_printf(b, ",\"object\":\"%s\",\"created\":%lld,\"model\":", object, (long long)g->created) ||
+           out_str(b, s->set.id) ||
+           buf_printf(b, ",\"system_fingerprint\":\"hasten-%s-%s\"", HASTEN_VERSION,
+                      hasten_engine_kernels(s->engine));
+}
+
+/* ---- events of OpenAI's streams ---- */
+
+void part_stream_progress(struct choice *c, uint64_t done, uint64_t total)
+{
+    struct buf b = {0};
+    const uint64_t cached = (uint64_t)c->answer.cached_n;
+    const int bad =
+        part_head(&b, c->g, c->g->wire->chunk) ||
+        buf_printf(
+            &b,
+            ",\"choices\":[],\"prompt_progress\":{\"index\":%d,\"total\":%llu,\"cache\":%llu,\"processed\":%llu,"
+            "\"time_ms\":%.0f}}",
+            (int)c->index, (unsigned long long)(total + cached), (unsigned long long)cached,
+            (unsigned long long)(done + cached),
+            c->times.admitted ? (double)(clock_now_ns() - c->times.admitted) / 1e6 : 0.0);
+    generation_event(c->g, NULL, &b, bad);
+    buf_free(&b);
+}
+
+void part_stream_end(struct generation *g)
+{
+    const struct usage u = generation_usage(g);
+    struct buf b = {0};
+    if (g->include_usage || g->p.receipt) {
+        const int bad = part_head(&b, g, g->wire->chunk) || buf_puts(&b, ",\"choices\":[],\"usage\":") ||
+                        part_usage(&b, &u) || part_receipt(&b, g) || buf_putc(&b, '}');
+        generation_event(g, NULL, &b, bad);
+        buf_free(&b);
+    }
+    exchange_write(g->x, "data: [DONE]\n\n", 14);
+}
+
+void part_stream_fail(struct generation *g, const struct fault *f)
+{
+    struct buf b = {0};
+    const int bad = fault_json(f, &b);
+    generation_event(g, NULL, &b, bad);
+    buf_free(&b);
+    exchange_write(g->x, "data: [DONE]\n\n", 14);
+}
+
 /* ---- log-probabilities -------------------------------------------------------------------------------------- */
 
 static int put_logprob(struct buf *b, float v)

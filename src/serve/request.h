@@ -83,6 +83,7 @@ struct wire {
     void (*fail)(struct generation *g, const struct fault *f);
     /* The whole body, of all choices: 0, or -1 when out of memory. */
     int (*whole)(struct generation *g, struct buf *out);
+    const char *chunk; /* what part_stream_* call an event; NULL: they are not of this wire */
 };
 
 struct generation { /* generation_open makes it; counted */
@@ -146,6 +147,11 @@ void generation_event(struct generation *g, const char *name, const struct buf *
 
 /* ---- parts of an answer that several wires write (parts.c): 0, or -1 when out of memory -------------------------- */
 
+int part_head(struct buf *b, const struct generation *g, const char *object); /* {"id":...,"object":... */
+/* Events of OpenAI's streams, as entries of a wire. */
+void part_stream_progress(struct choice *c, uint64_t done, uint64_t total);
+void part_stream_end(struct generation *g);
+void part_stream_fail(struct generation *g, const struct fault *f);
 int part_usage(struct buf *b, const struct usage *u);
 int part_warnings(struct buf *b, const struct generation *g); /* ,"warnings":[...] where there are any */
 int part_receipt(struct buf *b, const struct generation *g);  /* ,"receipt":{...} where it was asked for */

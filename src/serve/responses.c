@@ -41,15 +41,9 @@ static bool take_call(struct translation *t, const json_t *item, size_t i)
 static bool take_output(struct translation *t, const json_t *item, size_t i)
 {
     char where[64];
-    const json_t *id = json_object_get(item, "call_id");
     snprintf(where, sizeof where, "input[%zu].output", i);
-    json_t *text = translation_text(t, json_object_get(item, "output"), PARTS, where);
-    if (!text)
-        return false;
-    json_t *m = translation_message(t, "tool", text);
-    if (m && json_is_string(id))
-        t->bad = t->bad || json_object_set(m, "tool_call_id", (json_t *)(uintptr_t)id);
-    return true;
+    return translation_result(t, json_object_get(item, "call_id"), json_object_get(item, "output"), PARTS,
+                              where);
 }
 
 static bool take_item(struct translation *t, const json_t *item, size_t i)
@@ -441,7 +435,7 @@ static int whole(struct generation *g, struct buf *b)
     return bad;
 }
 
-static const struct wire responses_wire = {"resp_", begin, NULL, text, call, finish, end, fail, whole};
+static const struct wire responses_wire = {"resp_", begin, NULL, text, call, finish, end, fail, whole, NULL};
 
 /* ---- the endpoint ------------------------------------------------------------------------------------------------ */
 

@@ -108,6 +108,18 @@ json_t *translation_text(struct translation *t, const json_t *v, const char *typ
     return out;
 }
 
+bool translation_result(struct translation *t, const json_t *id, const json_t *content, const char *types,
+                        const char *where)
+{
+    json_t *text = translation_text(t, content, types, where);
+    if (!text)
+        return false;
+    json_t *m = translation_message(t, "tool", text);
+    if (m && json_is_string(id))
+        t->bad = t->bad || json_object_set(m, "tool_call_id", (json_t *)(uintptr_t)id);
+    return true;
+}
+
 bool translation_done(struct translation *t)
 {
     if (t->bad && !t->f->status)

@@ -27,6 +27,9 @@ void translation_tool(struct translation *t, const char *name, const json_t *des
 /* The text of a string, or of a list of parts {"type": text, "text"}: a new string; NULL after filling f. types: of parts,
  * "a b". where: for messages. */
 json_t *translation_text(struct translation *t, const json_t *v, const char *types, const char *where);
+/* A message with what a tool answered; id: of its call, where that is a string. False after filling f. */
+bool translation_result(struct translation *t, const json_t *id, const json_t *content, const char *types,
+                        const char *where);
 /* Whether something went wrong: false after filling f and dropping to. */
 bool translation_done(struct translation *t);
 

@@ -2,22 +2,12 @@
 #include "serve/inside.h"
 #include "serve/structured.h"
 
-static int put_head(struct buf *b, const struct generation *g, const char *object)
-{
-    const struct server *s = g->server;
-    return buf_puts(b, "{\"id\":") || out_str(b, g->id) ||
-           buf_printf(b, ",\"object\":\"%s\",\"created\":%lld,\"model\":", object, (long long)g->created) ||
-           out_str(b, s->set.id) ||
-           buf_printf(b, ",\"system_fingerprint\":\"hasten-%s-%s\"", HASTEN_VERSION,
-                      hasten_engine_kernels(s->engine));
-}
-
 /* ---- chunks ------------------------------------------------------------------------------------------------- */
 
 /* From here to chunk_end is the delta. */
 static int chunk_begin(struct buf *b, const struct choice *c)
 {
-    return put_head(b, c->g, "chat.completion.chunk") ||
+    return part_head(b, c->g, c->g->wire->chunk) ||
            buf_printf(b, ",\"choices\":[{\"index\":%d,\"delta\":{", (int)c->index);
 }
 
@@ -77,48 +67,6 @@ static void finish(struct choice *c)
     chunk_end(c, &b, chunk_begin(&b, c));
 }
 
-static void progress(struct choice *c, uint64_t done, uint64_t total)
-{
-    struct buf b = {0};
-    const uint64_t cached = (uint64_t)c->answer.cached_n;
-    const int bad =
-        put_head(&b, c->g, "chat.completion.chunk") ||
-        buf_printf(
-            &b,
-            ",\"choices\":[],\"prompt_progress\":{\"index\":%d,\"total\":%llu,\"cache\":%llu,\"processed\":%llu,"
-            "\"time_ms\":%.0f}}",
-            (int)c->index, (unsigned long long)(total + cached), (unsigned long long)cached,
-            (unsigned long long)(done + cached),
-            c->times.admitted ? (double)(clock_now_ns() - c->times.admitted) / 1e6 : 0.0);
-    generation_event(c->g, NULL, &b, bad);
-    buf_free(&b);
-}
-
-/* ---- ends --------------------------------------------------------------------------------------------------- */
-
-static void end(struct generation *g)
-{
-    const struct usage u = generation_usage(g);
-    struct buf b = {0};
-    if (g->include_usage || g->p.receipt) {
-        const int bad = put_head(&b, g, "chat.completion.chunk") ||
-                        buf_puts(&b, ",\"choices\":[],\"usage\":") || part_usage(&b, &u) ||
-                        part_receipt(&b, g) || buf_putc(&b, '}');
-        generation_event(g, NULL, &b, bad);
-        buf_free(&b);
-    }
-    exchange_write(g->x, "data: [DONE]\n\n", 14);
-}
-
-static void fail(struct generation *g, const struct fault *f)
-{
-    struct buf b = {0};
-    const int bad = fault_json(f, &b);
-    generation_event(g, NULL, &b, bad);
-    buf_free(&b);
-    exchange_write(g->x, "data: [DONE]\n\n", 14);
-}
-
 /* ---- whole -------------------------------------------------------------------------------------------------- */
 
 static int put_calls(struct buf *b, const struct choice *c)
@@ -150,14 +98,16 @@ static int put_choice(struct buf *b, const struct choice *c)
 static int whole(struct generation *g, struct buf *b)
 {
     const struct usage u = generation_usage(g);
-    int bad = put_head(b, g, "chat.completion") || buf_puts(b, ",\"choices\":[");
+    int bad = part_head(b, g, "chat.completion") || buf_puts(b, ",\"choices\":[");
     for (int32_t i = 0; i < g->n_choices && !bad; i++)
         bad = put_choice(b, &g->choices[i]);
     return bad || buf_puts(b, "],\"usage\":") || part_usage(b, &u) || part_warnings(b, g) ||
            part_receipt(b, g) || buf_putc(b, '}');
 }
 
-static const struct wire chat_wire = {"chatcmpl-", begin, progress, text, call, finish, end, fail, whole};
+static const struct wire chat_wire = {
+    "chatcmpl-", begin,           part_stream_progress, text,  call,
+    finish,      part_stream_end, part_stream_fail,     whole, "chat.completion.chunk"};
 
 void api_chat(struct server *s, struct exchange *x)
 {

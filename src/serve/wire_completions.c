@@ -1,22 +1,12 @@
 /* How /v1/completions answers: OpenAI's text_completion, whole and in pieces. */
 #include "serve/inside.h"
 
-static int put_head(struct buf *b, const struct generation *g)
-{
-    const struct server *s = g->server;
-    return buf_puts(b, "{\"id\":") || out_str(b, g->id) ||
-           buf_printf(b,
-                      ",\"object\":\"text_completion\",\"created\":%lld,\"model\":", (long long)g->created) ||
-           out_str(b, s->set.id) ||
-           buf_printf(b, ",\"system_fingerprint\":\"hasten-%s-%s\"", HASTEN_VERSION,
-                      hasten_engine_kernels(s->engine));
-}
-
 static void piece(struct choice *c, const char *text, size_t len, bool with_tokens)
 {
     struct generation *g = c->g;
     struct buf b = {0};
-    int bad = put_head(&b, g) || buf_printf(&b, ",\"choices\":[{\"index\":%d,\"text\":", (int)c->index) ||
+    int bad = part_head(&b, g, g->wire->chunk) ||
+              buf_printf(&b, ",\"choices\":[{\"index\":%d,\"text\":", (int)c->index) ||
               out_text(&b, text, len) || buf_puts(&b, ",\"logprobs\":");
     bad = bad || (with_tokens ? part_completion_logprobs(&b, c, c->told, c->answer.ids.n, &c->told_bytes)
                               : buf_puts(&b, "null"));
@@ -48,44 +38,6 @@ static void finish(struct choice *c)
     piece(c, "", 0, true);
 }
 
-static void progress(struct choice *c, uint64_t done, uint64_t total)
-{
-    struct buf b = {0};
-    const uint64_t cached = (uint64_t)c->answer.cached_n;
-    const int bad =
-        put_head(&b, c->g) ||
-        buf_printf(&b,
-                   ",\"choices\":[],\"prompt_progress\":{\"index\":%d,\"total\":%llu,\"cache\":%llu,"
-                   "\"processed\":%llu,\"time_ms\":%.0f}}",
-                   (int)c->index, (unsigned long long)(total + cached), (unsigned long long)cached,
-                   (unsigned long long)(done + cached),
-                   c->times.admitted ? (double)(clock_now_ns() - c->times.admitted) / 1e6 : 0.0);
-    generation_event(c->g, NULL, &b, bad);
-    buf_free(&b);
-}
-
-static void end(struct generation *g)
-{
-    const struct usage u = generation_usage(g);
-    struct buf b = {0};
-    if (g->include_usage || g->p.receipt) {
-        const int bad = put_head(&b, g) || buf_puts(&b, ",\"choices\":[],\"usage\":") || part_usage(&b, &u) ||
-                        part_receipt(&b, g) || buf_putc(&b, '}');
-        generation_event(g, NULL, &b, bad);
-        buf_free(&b);
-    }
-    exchange_write(g->x, "data: [DONE]\n\n", 14);
-}
-
-static void fail(struct generation *g, const struct fault *f)
-{
-    struct buf b = {0};
-    const int bad = fault_json(f, &b);
-    generation_event(g, NULL, &b, bad);
-    buf_free(&b);
-    exchange_write(g->x, "data: [DONE]\n\n", 14);
-}
-
 static int put_choice(struct buf *b, struct choice *c)
 {
     struct buf text = {0};
@@ -104,14 +56,16 @@ static int put_choice(struct buf *b, struct choice *c)
 static int whole(struct generation *g, struct buf *b)
 {
     const struct usage u = generation_usage(g);
-    int bad = put_head(b, g) || buf_puts(b, ",\"choices\":[");
+    int bad = part_head(b, g, g->wire->chunk) || buf_puts(b, ",\"choices\":[");
     for (int32_t i = 0; i < g->n_choices && !bad; i++)
         bad = put_choice(b, &g->choices[i]);
     return bad || buf_puts(b, "],\"usage\":") || part_usage(b, &u) || part_warnings(b, g) ||
            part_receipt(b, g) || buf_putc(b, '}');
 }
 
-static const struct wire completions_wire = {"cmpl-", begin, progress, text, NULL, finish, end, fail, whole};
+static const struct wire completions_wire = {
+    "cmpl-", begin,           part_stream_progress, text,  NULL,
+    finish,  part_stream_end, part_stream_fail,     whole, "text_completion"};
 
 /* ---- the request -------------------------------------------------------------------------------------------- */
 

@@ -72,7 +72,7 @@ static int whole(struct generation *g, struct buf *b)
            buf_putc(b, '}');
 }
 
-static const struct wire infill_wire = {"infill-", begin, NULL, text, NULL, finish, end, fail, whole};
+static const struct wire infill_wire = {"infill-", begin, NULL, text, NULL, finish, end, fail, whole, NULL};
 
 /* ---- the request -------------------------------------------------------------------------------------------- */
 
