@@ -146,3 +146,8 @@ hasten_status value_choice(const char *text, const char *choices, int *out, stru
                           : "unknown value '%s' (expected %s)",
                      text, choices, near);
 }
+
+int value_hex_digit(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
+}

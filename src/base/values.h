@@ -24,6 +24,9 @@ size_t value_choice_next(const char **at, const char **choice);
 /* Index in "a|b|c"; an unknown one suggests the nearest. */
 hasten_status value_choice(const char *text, const char *choices, int *out, struct hasten_error *err);
 
+/* What a hexadecimal digit stands for; -1: it is none. */
+int value_hex_digit(char c);
+
 /* The candidate nearest to word by edit distance, or NULL if none is near (up to 3 characters: one edit, up to
  * 8: two, else three). */
 const char *nearest_word(const char *word, const char *const *words, int n);

@@ -76,16 +76,6 @@ static hasten_status note_first(struct answers *a, double ms, struct hasten_erro
     return HASTEN_OK;
 }
 
-static int take_rows(void *ctx, const float *logits, const struct hasten_logits_row *rows, int32_t n_rows,
-                     int32_t n_vocab)
-{
-    (void)rows;
-    for (int32_t i = 0; i < n_rows; i++)
-        if (!run_take(ctx, logits + (int64_t)i * n_vocab))
-            return 1;
-    return 0;
-}
-
 /* The loop of run_answer, with a look at the clock behind each step. */
 static hasten_status drive(struct answers *a, struct run *r, const struct answer *answer,
                            const volatile int *cancel, struct hasten_error *err)
@@ -96,7 +86,7 @@ static hasten_status drive(struct answers *a, struct run *r, const struct answer
     uint64_t last = clock_now_ns(), done, total;
     int32_t seen = 0;
     while (!st && run_next(r, a->engine->settings.n_batch, &item)) {
-        st = hasten_step(a->engine, &item, 1, take_rows, r, cancel, err);
+        st = hasten_step(a->engine, &item, 1, run_take_rows, r, cancel, err);
         if (st == HASTEN_ERR_CANCELLED)
             return st;
         st = run_after(r, st, err);

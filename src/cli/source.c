@@ -1,5 +1,6 @@
 /* Names of what can be pulled (source.h): taking URLs apart, and refusing what is no plain name. */
 #include "cli/source.h"
+#include "base/values.h"
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -85,11 +86,6 @@ bool source_is_loopback(const char *url)
     return c > host && strspn(c, "0123456789.") == n - 4;
 }
 
-static int hex(char c)
-{
-    return c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
-}
-
 /* ---- names --------------------------------------------------------------------------------------------- */
 
 static bool ends(const char *text, size_t len, const char *with)
@@ -108,8 +104,8 @@ static hasten_status add_segment(struct buf *out, const char *text, size_t len, 
     for (size_t i = 0; i < len && good; i++) {
         char c = text[i];
         if (percent && c == '%') {
-            good = i + 2 < len && hex(text[i + 1]) >= 0 && hex(text[i + 2]) >= 0;
-            c = good ? (char)(16 * hex(text[i + 1]) + hex(text[i + 2])) : 0;
+            good = i + 2 < len && value_hex_digit(text[i + 1]) >= 0 && value_hex_digit(text[i + 2]) >= 0;
+            c = good ? (char)(16 * value_hex_digit(text[i + 1]) + value_hex_digit(text[i + 2])) : 0;
             i += 2;
         }
         good = good && n < sizeof name && c != '/' && c != '\\' && (unsigned char)c >= 32 && c != 127;

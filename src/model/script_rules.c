@@ -7,6 +7,7 @@
  * number from the file. */
 #include "base/limits.h"
 #include "base/mem.h"
+#include "base/values.h"
 #include "model/script.h"
 #include <string.h>
 
@@ -79,11 +80,6 @@ static int push(struct script_items *items, int32_t id)
 
 /* ---- texts ---------------------------------------------------------------------------------------------- */
 
-static int hex(char c)
-{
-    return c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
-}
-
 /* What stands behind a backslash. */
 static hasten_status take_escape(struct reader *r, char *out)
 {
@@ -94,9 +90,9 @@ static hasten_status take_escape(struct reader *r, char *out)
         r->at++;
         return HASTEN_OK;
     }
-    if (r->end - r->at < 3 || *r->at != 'x' || hex(r->at[1]) < 0 || hex(r->at[2]) < 0)
+    if (r->end - r->at < 3 || *r->at != 'x' || value_hex_digit(r->at[1]) < 0 || value_hex_digit(r->at[2]) < 0)
         return bad(r, "n, r, t, \", \\ or xHH behind a backslash");
-    *out = (char)(16 * hex(r->at[1]) + hex(r->at[2]));
+    *out = (char)(16 * value_hex_digit(r->at[1]) + value_hex_digit(r->at[2]));
     r->at += 3;
     return HASTEN_OK;
 }

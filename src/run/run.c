@@ -347,8 +347,8 @@ int64_t run_path(const struct run *r, const int32_t **ids)
 
 /* ---- one sequence --------------------------------------------------------------------------------------------- */
 
-static int take_rows(void *ctx, const float *logits, const struct hasten_logits_row *rows, int32_t n_rows,
-                     int32_t n_vocab)
+int run_take_rows(void *ctx, const float *logits, const struct hasten_logits_row *rows, int32_t n_rows,
+                  int32_t n_vocab)
 {
     (void)rows;
     for (int32_t i = 0; i < n_rows; i++)
@@ -370,7 +370,7 @@ hasten_status run_answer(const struct run_task *t, run_progress_fn progress, voi
             st = run_interrupt(r, err);
             continue;
         }
-        st = hasten_step(t->engine, &item, 1, r->sampling ? take_rows : NULL, r, t->cancel, err);
+        st = hasten_step(t->engine, &item, 1, r->sampling ? run_take_rows : NULL, r, t->cancel, err);
         st = run_after(r, st, err);
         if (progress && reading && !st) {
             reading = run_reading(r, &done, &total);

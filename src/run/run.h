@@ -96,6 +96,9 @@ double run_company(struct run *r, const struct draft_company *with);
 bool run_drop_drafts(struct run *r, struct hasten_item *item);
 /* The logits of the item's rows, in order, from the step's sink. False: it wants no more of this step's. */
 bool run_take(struct run *r, const float *row);
+/* The sink of a step of this one item: run_take for each row. ctx: the run. */
+int run_take_rows(void *ctx, const float *logits, const struct hasten_logits_row *rows, int32_t n_rows,
+                  int32_t n_vocab);
 /* Behind the step, with what it returned (err: its sentence). HASTEN_ERR_CANCELLED ends the answer as interrupted; what
  * else is returned ends the run with an error. */
 hasten_status run_after(struct run *r, hasten_status st, struct hasten_error *err);

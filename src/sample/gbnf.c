@@ -3,6 +3,7 @@
 #include "sample/gbnf.h"
 #include "base/depth.h"
 #include "base/limits.h"
+#include "base/values.h"
 #include "text/unicode.h"
 #include <stdarg.h>
 #include <stdio.h>
@@ -120,11 +121,7 @@ static int hex_digits(struct parser *p, int n, uint32_t *cp)
     const size_t from = p->at;
     *cp = 0;
     for (int i = 0; i < n; i++) {
-        const char c = peek(p);
-        const int digit = c >= '0' && c <= '9'   ? c - '0'
-                          : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                          : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                                 : -1;
+        const int digit = value_hex_digit(peek(p));
         if (digit < 0)
             return fail(p, HASTEN_ERR_FILE, from - 2, "\\%c with %d hexadecimal digits (expected %d)",
                         p->text[from - 1], i, n);

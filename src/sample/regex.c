@@ -3,6 +3,7 @@
 #include "sample/regex.h"
 #include "base/depth.h"
 #include "base/limits.h"
+#include "base/values.h"
 #include "text/unicode.h"
 #include <stdarg.h>
 #include <stdio.h>
@@ -69,22 +70,14 @@ static bool next_is(const struct parser *p, const char *s)
     return p->len - p->at >= n && memcmp(p->text + p->at, s, n) == 0;
 }
 
-static int hex_value(char c)
-{
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-}
-
 /* min to max hexadecimal digits. */
 static int hex_digits(struct parser *p, int min, int max, uint32_t *cp)
 {
     const size_t from = p->at;
     int n = 0;
     *cp = 0;
-    for (; n < max && hex_value(peek(p)) >= 0; n++)
-        *cp = *cp << 4 | (uint32_t)hex_value(p->text[p->at++]);
+    for (; n < max && value_hex_digit(peek(p)) >= 0; n++)
+        *cp = *cp << 4 | (uint32_t)value_hex_digit(p->text[p->at++]);
     if (n < min)
         return fail(p, HASTEN_ERR_FILE, from, "%d hexadecimal digits (expected %d)", n, min);
     return 0;

@@ -2,6 +2,7 @@
  * what both allow; where JSON has no words for that, the keyword is refused. Schemas made here are kept until the end,
  * and equal ones are one, so that recursion through allOf comes to rest. */
 #include "base/limits.h"
+#include "base/values.h"
 #include "sample/schema_internal.h"
 #include <stdio.h>
 
@@ -12,14 +13,6 @@ static json_t *own(const json_t *v)
 
 /* ---- $ref ----------------------------------------------------------------------------------------------------- */
 
-static int hex(char c)
-{
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-}
-
 /* One part of a JSON pointer in a URI's fragment: %XX, ~0 and ~1 become what they stand for. */
 static int pointer_part(const char **at, struct buf *out)
 {
@@ -28,8 +21,8 @@ static int pointer_part(const char **at, struct buf *out)
     int bad = buf_puts(out, "");
     while (*p && *p != '/' && !bad) {
         char c = *p++;
-        if (c == '%' && hex(p[0]) >= 0 && hex(p[1]) >= 0) {
-            c = (char)(hex(p[0]) << 4 | hex(p[1]));
+        if (c == '%' && value_hex_digit(p[0]) >= 0 && value_hex_digit(p[1]) >= 0) {
+            c = (char)(value_hex_digit(p[0]) << 4 | value_hex_digit(p[1]));
             p += 2;
         }
         if (c == '~' && (*p == '0' || *p == '1'))
