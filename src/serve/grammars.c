@@ -17,8 +17,9 @@ struct entry {
 struct grammars {
     const struct vocab *vocab;
     int32_t n_vocab;
-    pthread_mutex_t lock;
-    struct token_trie *trie; /* made with the first grammar */
+    pthread_mutex_t making;  /* of who compiles, which may take seconds: taken before the lock */
+    struct token_trie *trie; /* made with the first grammar, under `making` */
+    pthread_mutex_t lock;    /* of what follows; never for long, as the engine's thread gives grammars back */
     struct entry *list[LIMIT_SERVE_GRAMMARS];
     uint64_t clock;
 };
@@ -31,6 +32,7 @@ hasten_status grammars_open(const struct vocab *v, int32_t n_vocab, struct gramm
         return error_set(err, HASTEN_ERR_MEMORY, "grammars: out of memory");
     g->vocab = v;
     g->n_vocab = n_vocab;
+    pthread_mutex_init(&g->making, NULL);
     pthread_mutex_init(&g->lock, NULL);
     *out = g;
     return HASTEN_OK;
@@ -53,6 +55,7 @@ void grammars_close(struct grammars *g)
     for (int i = 0; i < LIMIT_SERVE_GRAMMARS; i++)
         close_entry(g->list[i]);
     token_trie_close(g->trie);
+    pthread_mutex_destroy(&g->making);
     pthread_mutex_destroy(&g->lock);
     mem_free(g);
 }
@@ -93,45 +96,71 @@ static int place(const struct grammars *g)
     return best;
 }
 
-static struct entry *find(struct grammars *g, const char *text, size_t len, bool never_end)
+/* One that is kept, with one user more; NULL: there is none. */
+static struct entry *take_kept(struct grammars *g, const char *text, size_t len, bool never_end)
 {
-    for (int i = 0; i < LIMIT_SERVE_GRAMMARS; i++) {
+    struct entry *found = NULL;
+    pthread_mutex_lock(&g->lock);
+    for (int i = 0; i < LIMIT_SERVE_GRAMMARS && !found; i++) {
         struct entry *e = g->list[i];
         if (e && e->len == len && e->never_end == never_end && memcmp(e->text, text, len) == 0)
-            return e;
+            found = e;
     }
-    return NULL;
+    if (found) {
+        found->n_users++;
+        found->used_at = ++g->clock;
+    }
+    pthread_mutex_unlock(&g->lock);
+    return found;
 }
 
-/* Compiling happens under the lock: two requests with one new grammar would else do it twice, and a hostile one is
- * bounded by the limits of grammars. */
+/* Keeps a new one, with one user, in place of the one that was used longest ago. False: all are in use. */
+static bool keep(struct grammars *g, struct entry *e)
+{
+    struct entry *old = NULL;
+    pthread_mutex_lock(&g->lock);
+    const int at = place(g);
+    if (at >= 0) {
+        old = g->list[at];
+        g->list[at] = e;
+        e->n_users = 1;
+        e->used_at = ++g->clock;
+    }
+    pthread_mutex_unlock(&g->lock);
+    close_entry(old);
+    return at >= 0;
+}
+
+/* Under `making`: two requests with one new grammar would else compile it twice. A hostile one is bounded by the limits of
+ * grammars. */
+static hasten_status make(struct grammars *g, const char *name, const char *text, size_t len, bool never_end,
+                          struct entry **out, struct hasten_error *err)
+{
+    hasten_status st = g->trie ? HASTEN_OK : token_trie_open(g->vocab, g->n_vocab, &g->trie, err);
+    if (!st)
+        st = compile(g, name, text, len, never_end, out, err);
+    if (!st && !keep(g, *out)) {
+        close_entry(*out);
+        st = error_set(err, HASTEN_ERR_MEMORY, "%s: %d grammars are in use (try again later)", name,
+                       LIMIT_SERVE_GRAMMARS);
+    }
+    return st;
+}
+
 hasten_status grammars_take(struct grammars *g, const char *name, const char *text, size_t len,
                             bool never_end, const struct kept_grammar **out, struct hasten_error *err)
 {
     hasten_status st = HASTEN_OK;
-    pthread_mutex_lock(&g->lock);
-    struct entry *e = find(g, text, len, never_end);
+    struct entry *e = take_kept(g, text, len, never_end);
     if (!e) {
-        if (!g->trie)
-            st = token_trie_open(g->vocab, g->n_vocab, &g->trie, err);
-        if (!st)
-            st = compile(g, name, text, len, never_end, &e, err);
-        const int at = st ? -1 : place(g);
-        if (at >= 0) {
-            close_entry(g->list[at]);
-            g->list[at] = e;
-        } else if (!st) {
-            close_entry(e);
-            st = error_set(err, HASTEN_ERR_MEMORY, "%s: %d grammars are in use (try again later)", name,
-                           LIMIT_SERVE_GRAMMARS);
-        }
+        pthread_mutex_lock(&g->making);
+        e = take_kept(g, text, len, never_end);
+        if (!e)
+            st = make(g, name, text, len, never_end, &e, err);
+        pthread_mutex_unlock(&g->making);
     }
-    if (!st) {
-        e->n_users++;
-        e->used_at = ++g->clock;
+    if (!st)
         *out = &e->kept;
-    }
-    pthread_mutex_unlock(&g->lock);
     return st;
 }
 

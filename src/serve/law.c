@@ -106,12 +106,10 @@ static bool take_biases(struct generation *g, struct sampler_settings *s, struct
 {
     const struct server *srv = g->server;
     json_t *v = g->p.logit_bias;
-    const int32_t n_text = vocab_size(srv->vocab);
-    int32_t n = 0, n_eog = 0;
+    const int32_t n_eog = g->p.ignore_eos ? sampler_forbid_ends(srv->vocab, srv->n_vocab, NULL) : 0;
+    int32_t n = 0;
     if (v && !json_is_object(v) && !json_is_array(v))
         return bad_bias(f, srv, "the value");
-    for (int32_t id = 0; g->p.ignore_eos && id < n_text; id++)
-        n_eog += vocab_is_eog(srv->vocab, id);
     const size_t most = json_object_size(v) + json_array_size(v) + (size_t)n_eog;
     if (most == 0)
         return true;
@@ -120,9 +118,8 @@ static bool take_biases(struct generation *g, struct sampler_settings *s, struct
         return no_memory(f);
     if (!(json_is_array(v) ? biases_of_array(g, v, &n, f) : biases_of_object(g, v, &n, f)))
         return false;
-    for (int32_t id = 0; g->p.ignore_eos && id < n_text; id++)
-        if (vocab_is_eog(srv->vocab, id))
-            g->bias[n++] = (struct logit_bias){id, -INFINITY};
+    if (g->p.ignore_eos)
+        n += sampler_forbid_ends(srv->vocab, srv->n_vocab, g->bias + n);
     s->bias = g->bias;
     s->n_bias = n;
     return true;

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <cmocka.h>
+#include <pthread.h>
 
 /* ---- keys ---- */
 
@@ -96,6 +97,61 @@ static void test_grammars(void **state)
         snprintf(text, sizeof text, "root ::= \"c%d\"", i);
         assert_int_equal(grammars_take(g, "g", text, strlen(text), i % 2, &again, &err), HASTEN_OK);
         grammars_give(g, again);
+    }
+    grammars_close(g);
+    hasten_model_close(m);
+}
+
+/* Threads that take few grammars again and again, more than are kept in all: whoever holds one has its text's, and what a
+ * thread holds is there for the next that asks. */
+struct taker {
+    struct grammars *g;
+    int first;
+    bool good;
+};
+
+static void *take_and_give(void *arg)
+{
+    struct taker *t = arg;
+    const struct kept_grammar *held = NULL, *other, *again;
+    struct hasten_error err;
+    char text[64], next[64];
+    snprintf(text, sizeof text, "root ::= \"common\"");
+    t->good = !grammars_take(t->g, "g", text, strlen(text), false, &held, &err);
+    for (int i = 0; i < 40 && t->good; i++) {
+        snprintf(next, sizeof next, "root ::= \"d%d\"", t->first + i % 20);
+        t->good = !grammars_take(t->g, "g", next, strlen(next), false, &other, &err) &&
+                  !grammars_take(t->g, "g", text, strlen(text), false, &again, &err) && again == held &&
+                  other != held;
+        if (!t->good)
+            break;
+        grammars_give(t->g, again);
+        grammars_give(t->g, other);
+    }
+    grammars_give(t->g, held);
+    return NULL;
+}
+
+static void test_grammars_of_threads(void **state)
+{
+    enum {
+        N = 4
+    };
+    struct hasten_model *m;
+    struct grammars *g;
+    struct hasten_error err;
+    struct taker t[N];
+    pthread_t thread[N];
+    (void)state;
+    assert_int_equal(hasten_model_open("script:hash=1", &m, &err), HASTEN_OK);
+    assert_int_equal(grammars_open(model_vocab(m), hasten_model_n_vocab(m), &g, &err), HASTEN_OK);
+    for (int i = 0; i < N; i++) {
+        t[i] = (struct taker){g, 15 * i, false};
+        assert_int_equal(pthread_create(&thread[i], NULL, take_and_give, &t[i]), 0);
+    }
+    for (int i = 0; i < N; i++) {
+        pthread_join(thread[i], NULL);
+        assert_true(t[i].good);
     }
     grammars_close(g);
     hasten_model_close(m);
@@ -242,9 +298,13 @@ static void test_exchange(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_keys),    cmocka_unit_test(test_grammars),
-                                       cmocka_unit_test(test_fields),  cmocka_unit_test(test_json_text),
-                                       cmocka_unit_test(test_metrics), cmocka_unit_test(test_exchange)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_keys),
+                                       cmocka_unit_test(test_grammars),
+                                       cmocka_unit_test(test_grammars_of_threads),
+                                       cmocka_unit_test(test_fields),
+                                       cmocka_unit_test(test_json_text),
+                                       cmocka_unit_test(test_metrics),
+                                       cmocka_unit_test(test_exchange)};
     json_set_alloc_funcs(mem_alloc, mem_free); /* as the command does */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
