@@ -15,20 +15,17 @@ static hasten_status no_memory(struct hasten_error *err)
 hasten_status answers_open(struct answers *a, struct hasten_engine *e, struct hasten_error *err)
 {
     const struct vocab *v = model_vocab(e->model);
-    const int32_t n_vocab = hasten_model_n_vocab(e->model), n_text = vocab_size(v);
+    const int32_t n_vocab = hasten_model_n_vocab(e->model);
     *a = (struct answers){.engine = e};
     hasten_status st = hasten_seq_open(e, &a->seq, err);
     if (!st)
         st = sampler_open(n_vocab, &a->sampler, err);
-    for (int32_t id = 0; id < n_text && id < n_vocab && !st; id++) {
-        if (!vocab_is_eog(v, id))
-            continue;
-        struct logit_bias *more = mem_realloc(a->ends, (size_t)(a->n_ends + 1) * sizeof *more);
-        if (!more)
-            st = no_memory(err);
-        else
-            (a->ends = more)[a->n_ends++] = (struct logit_bias){id, -INFINITY};
+    if (!st) {
+        a->ends = mem_array((size_t)sampler_forbid_ends(v, n_vocab, NULL) + 1, sizeof *a->ends);
+        st = a->ends ? HASTEN_OK : no_memory(err);
     }
+    if (!st)
+        a->n_ends = sampler_forbid_ends(v, n_vocab, a->ends);
     if (!st)
         packing_finish(e); /* what is measured is the speed after the first steps */
     if (st)

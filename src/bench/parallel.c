@@ -158,18 +158,13 @@ static hasten_status open_law(struct loop *l, struct hasten_error *err)
 {
     const int32_t n_vocab = hasten_model_n_vocab(l->engine->model);
     struct sampling *law = &l->law;
-    int32_t n = 0;
     sampler_default_settings(&law->settings);
     law->settings.temperature = 0;
     law->n_predict = l->p->n_gen;
-    for (int32_t i = 0; i < n_vocab; i++)
-        n += vocab_is_eog(l->p->vocab, i);
-    law->bias = mem_array((size_t)n + 1, sizeof *law->bias);
+    law->bias = mem_array((size_t)sampler_forbid_ends(l->p->vocab, n_vocab, NULL) + 1, sizeof *law->bias);
     if (!law->bias)
         return error_set(err, HASTEN_ERR_MEMORY, "bench: out of memory");
-    for (int32_t i = 0; i < n_vocab; i++)
-        if (vocab_is_eog(l->p->vocab, i))
-            law->bias[law->settings.n_bias++] = (struct logit_bias){i, -INFINITY};
+    law->settings.n_bias = sampler_forbid_ends(l->p->vocab, n_vocab, law->bias);
     law->settings.bias = law->bias;
     const hasten_status st = sampler_open(n_vocab, &l->sampler, err);
     law->sampler = l->sampler;

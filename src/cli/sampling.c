@@ -163,9 +163,8 @@ static hasten_status parse_bias(const char *text, struct logit_bias *out, struct
 static hasten_status take_biases(const struct sample_args *a, const struct session *s, struct sampling *out,
                                  struct hasten_error *err)
 {
-    int32_t n_eog = 0, n_vocab = vocab_size(s->vocab), n_logits = hasten_model_n_vocab(s->model);
-    for (int32_t id = 0; a->ignore_eos && id < n_vocab; id++)
-        n_eog += vocab_is_eog(s->vocab, id);
+    const int32_t n_logits = hasten_model_n_vocab(s->model),
+                  n_eog = a->ignore_eos ? sampler_forbid_ends(s->vocab, n_logits, NULL) : 0;
     out->bias = mem_array((size_t)(a->bias.n + n_eog) + 1, sizeof *out->bias);
     if (!out->bias)
         return error_set(err, HASTEN_ERR_MEMORY, "sampling: out of memory");
@@ -178,9 +177,8 @@ static hasten_status take_biases(const struct sample_args *a, const struct sessi
         if (st)
             return st;
     }
-    for (int32_t id = 0; a->ignore_eos && id < n_vocab; id++)
-        if (vocab_is_eog(s->vocab, id))
-            out->bias[n++] = (struct logit_bias){id, -INFINITY};
+    if (a->ignore_eos)
+        n += sampler_forbid_ends(s->vocab, n_logits, out->bias + n);
     out->settings.bias = out->bias;
     out->settings.n_bias = n;
     return HASTEN_OK;

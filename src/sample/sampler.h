@@ -61,6 +61,10 @@ struct sampler_settings {
     int32_t n_logprobs; /* alternatives to report, 0..64 */
 };
 void sampler_default_settings(struct sampler_settings *s);
+struct vocab;
+/* Biases that forbid the tokens which end a turn, of those that have logits (ids below n_logits): into out, or NULL; how
+ * many. */
+int32_t sampler_forbid_ends(const struct vocab *v, int32_t n_logits, struct logit_bias *out);
 /* HASTEN_ERR_USAGE naming the field, its value and its range. */
 hasten_status sampler_check(const struct sampler_settings *s, int32_t n_vocab, struct hasten_error *err);
 

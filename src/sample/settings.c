@@ -1,5 +1,6 @@
 /* The sampler's settings: defaults and ranges. */
 #include "sample/sampler.h"
+#include "text/vocab.h"
 #include <math.h>
 
 void sampler_default_settings(struct sampler_settings *s)
@@ -17,6 +18,20 @@ void sampler_default_settings(struct sampler_settings *s)
                                    .mirostat_eta = 0.1f,
                                    .repeat_penalty = 1.0f,
                                    .penalty_last_n = 64};
+}
+
+int32_t sampler_forbid_ends(const struct vocab *v, int32_t n_logits, struct logit_bias *out)
+{
+    const int32_t n_text = vocab_size(v), n_ids = n_text < n_logits ? n_text : n_logits;
+    int32_t n = 0;
+    for (int32_t id = 0; id < n_ids; id++) {
+        if (!vocab_is_eog(v, id))
+            continue;
+        if (out)
+            out[n] = (struct logit_bias){id, -INFINITY};
+        n++;
+    }
+    return n;
 }
 
 static hasten_status bad(struct hasten_error *err, const char *field, double value, const char *expected)
