@@ -102,11 +102,6 @@ void http_streams_listen(struct http_streams *h, const struct http_streams_ops *
     h->ops = *ops;
 }
 
-int32_t http_streams_places(const struct http_streams *h)
-{
-    return h->n;
-}
-
 /* ---- what comes ---------------------------------------------------------------------------------------- */
 
 static size_t on_header(char *line, size_t size, size_t n, void *ctx)

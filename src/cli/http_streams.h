@@ -24,7 +24,6 @@ hasten_status http_streams_open(int32_t n, const char *key, uint64_t wait_ms, st
                                 struct hasten_error *err);
 void http_streams_close(struct http_streams *h);
 void http_streams_listen(struct http_streams *h, const struct http_streams_ops *ops);
-int32_t http_streams_places(const struct http_streams *h);
 
 hasten_status http_streams_start(struct http_streams *h, int32_t slot, const char *url, const char *body,
                                  size_t len, struct hasten_error *err);

@@ -350,16 +350,10 @@ static hasten_status open_masks(const struct sample_args *a, const struct sessio
                                 struct hasten_error *err)
 {
     const int32_t n_vocab = hasten_model_n_vocab(s->model);
-    hasten_status st = token_trie_open(s->vocab, n_vocab, &out->trie, err);
-    if (!st)
-        st = grammar_masks_open(out->grammar, out->trie, out->scan ? GRAMMAR_SCAN : GRAMMAR_TRIE,
-                                a->ignore_eos, &out->masks, err);
-    if (!st) {
-        out->mask = mem_array((size_t)grammar_masks_n_words(out->masks), sizeof *out->mask);
-        if (!out->mask)
-            st = error_set(err, HASTEN_ERR_MEMORY, "sampling: out of memory");
-    }
-    return st;
+    const hasten_status st = token_trie_open(s->vocab, n_vocab, &out->trie, err);
+    return st ? st
+              : grammar_masks_open(out->grammar, out->trie, out->scan ? GRAMMAR_SCAN : GRAMMAR_TRIE,
+                                   a->ignore_eos, &out->masks, err);
 }
 
 hasten_status sampling_open(const struct sample_args *a, const struct option_group *g,
@@ -401,6 +395,5 @@ void sampling_close(struct sampling *s)
     grammar_masks_close(s->masks);
     token_trie_close(s->trie);
     grammar_close(s->grammar);
-    mem_free(s->mask);
     *s = (struct sampling){0};
 }

@@ -29,9 +29,8 @@ struct sampling {
     int32_t n_predict; /* -1: no bound */
     bool logprobs;
     struct grammar *grammar; /* NULL: anything may be said */
-    struct token_trie *trie; /* these three: NULL without a grammar */
+    struct token_trie *trie; /* these two: NULL without a grammar */
     struct grammar_masks *masks;
-    uint64_t *mask; /* room for one */
     bool full_head; /* with a grammar: logits of all tokens are computed, whatever it forbids */
     bool scan;      /* with a grammar: masks by GRAMMAR_SCAN */
 };

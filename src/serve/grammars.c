@@ -172,13 +172,3 @@ void grammars_give(struct grammars *g, const struct kept_grammar *k)
     ((struct entry *)(uintptr_t)k)->n_users--;
     pthread_mutex_unlock(&g->lock);
 }
-
-const struct token_trie *grammars_trie(const struct grammars *g)
-{
-    return g->trie;
-}
-
-int32_t grammars_n_words(const struct grammars *g)
-{
-    return (g->n_vocab + 63) / 64;
-}

@@ -20,7 +20,5 @@ void grammars_close(struct grammars *g); /* when nothing is held; NULL is fine *
 hasten_status grammars_take(struct grammars *g, const char *name, const char *text, size_t len,
                             bool never_end, const struct kept_grammar **out, struct hasten_error *err);
 void grammars_give(struct grammars *g, const struct kept_grammar *k); /* NULL is fine */
-const struct token_trie *grammars_trie(const struct grammars *g);
-int32_t grammars_n_words(const struct grammars *g); /* of a mask */
 
 #endif

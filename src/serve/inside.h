@@ -45,7 +45,6 @@ struct server {
     json_t *methods;
     struct sampler_settings defaults; /* of the file */
     struct sampler *sampler;          /* scratch of the engine's thread, for all its runs */
-    uint64_t *mask;
     struct grammars *grammars;
     struct batch *batch;
     struct motor *motor;

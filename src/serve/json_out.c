@@ -75,16 +75,6 @@ int out_number(struct buf *b, double v)
     return isfinite(v) ? buf_printf(b, "%.9g", v) : buf_puts(b, "null");
 }
 
-int out_int(struct buf *b, int64_t v)
-{
-    return buf_printf(b, "%lld", (long long)v);
-}
-
-int out_bool(struct buf *b, int v)
-{
-    return buf_puts(b, v ? "true" : "false");
-}
-
 int out_comma(struct buf *b)
 {
     const char last = b->len ? b->data[b->len - 1] : '{';

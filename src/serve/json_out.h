@@ -9,8 +9,6 @@
 int out_text(struct buf *b, const char *s, size_t len); /* a string, with its quotes */
 int out_str(struct buf *b, const char *s);              /* the same of a NUL-terminated one; NULL: null */
 int out_number(struct buf *b, double v); /* so short that a float or a time is not longer than it is worth */
-int out_int(struct buf *b, int64_t v);
-int out_bool(struct buf *b, int v);
 /* "key": with a comma before it unless it is the first behind a bracket. */
 int out_key(struct buf *b, const char *key);
 int out_comma(struct buf *b); /* a comma unless the last byte opens a bracket */

@@ -238,7 +238,7 @@ static bool common_law(struct generation *g, struct sampling *law, struct fault 
     struct server *s = g->server;
     const struct params *p = &g->p;
     struct hasten_error err;
-    *law = (struct sampling){.settings = s->defaults, .sampler = s->sampler, .mask = s->mask};
+    *law = (struct sampling){.settings = s->defaults, .sampler = s->sampler};
     take_settings(p, &law->settings);
     law->settings.seed = p->seed >= 0 ? (uint64_t)p->seed : random_seed() >> 11;
     law->n_predict = n_predict(p);

@@ -158,9 +158,6 @@ static hasten_status open_batch(struct server *s, struct hasten_error *err)
         st = grammars_open(s->vocab, s->n_vocab, &s->grammars, err);
     if (st)
         return st;
-    s->mask = mem_array((size_t)grammars_n_words(s->grammars), sizeof *s->mask);
-    if (!s->mask)
-        return error_set(err, HASTEN_ERR_MEMORY, "serving: out of memory");
     batch_figures(s->batch, &f);
     s->set.n_slots = f.n_slots;
     s->slots_now = mem_array((size_t)f.n_slots, sizeof *s->slots_now);
@@ -320,7 +317,6 @@ void server_close(struct server *s)
     prompter_close(s->prompter);
     grammars_close(s->grammars);
     sampler_close(s->sampler);
-    mem_free(s->mask);
     mem_free(s->slots_now);
     json_decref(s->methods);
     mem_free(s);

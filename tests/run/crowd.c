@@ -45,8 +45,6 @@ static void open_grammar(struct crowd *c)
     must(grammar_open("crowd", text, strlen(text), &c->grammar, &err), &err);
     must(token_trie_open(model_vocab(c->model), n_vocab, &c->trie, &err), &err);
     must(grammar_masks_open(c->grammar, c->trie, GRAMMAR_TRIE, false, &c->masks, &err), &err);
-    c->mask = calloc((size_t)grammar_masks_n_words(c->masks), sizeof *c->mask);
-    assert_non_null(c->mask);
 }
 
 void crowd_open(struct crowd *c, const struct hasten_model *m, const char *const *specs,
@@ -89,7 +87,6 @@ void crowd_close(struct crowd *c)
     grammar_masks_close(c->masks);
     token_trie_close(c->trie);
     grammar_close(c->grammar);
-    free(c->mask);
     *c = (struct crowd){0};
 }
 
@@ -198,7 +195,6 @@ void member_set_law(struct member *m, int which, uint64_t seed)
         m->law.grammar = m->crowd->grammar;
         m->law.trie = m->crowd->trie;
         m->law.masks = m->crowd->masks;
-        m->law.mask = m->crowd->mask;
     }
     if (which == 6) {
         m->law.stops = stops;

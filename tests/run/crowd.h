@@ -33,7 +33,6 @@ struct crowd {
     struct grammar *grammar; /* digits and commas */
     struct token_trie *trie;
     struct grammar_masks *masks;
-    uint64_t *mask;
     struct hasten_engine *plain; /* where each is alone */
     struct hasten_seq *plain_seq;
     struct sampler *plain_sampler;

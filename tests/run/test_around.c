@@ -39,8 +39,6 @@ static void constrain(struct world *w, bool full)
     assert_int_equal(token_trie_open(model_vocab(model), n_vocab, &l->trie, &err), HASTEN_OK);
     assert_int_equal(grammar_masks_open(l->grammar, l->trie, GRAMMAR_TRIE, false, &l->masks, &err),
                      HASTEN_OK);
-    l->mask = mem_array((size_t)grammar_masks_n_words(l->masks), sizeof *l->mask);
-    assert_non_null(l->mask);
     l->memory = NULL; /* mirostat's, which needs whole rows */
     l->full_head = full;
 }
@@ -50,7 +48,6 @@ static void unconstrain(struct world *w)
     grammar_masks_close(w->law.masks);
     token_trie_close(w->law.trie);
     grammar_close(w->law.grammar);
-    mem_free(w->law.mask);
 }
 
 static void sparse_is_full(void **state)
